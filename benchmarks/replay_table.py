@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.backtest_table import line, short
-from flows.services.studies import replay_task, subject_of
+from flows.services.logs.cleaning import flagged_jobs
+from flows.services.settings_and_logs import settings_and_logs
+from flows.services.studies import subject_of
 from pipeline.schedule.engine import Policy
 from pipeline.schedule.what_if import SOFT, TODAY, Estimates, cases, what_if
 from pipeline.schedule.workload import Shakes
@@ -57,7 +59,9 @@ TABLES: dict[str, Cell] = {
 
 def medians(path: Path, shakes: Shakes, unscored: float) -> dict[str, list[Row]]:
     """By case the rows of medians over the shakes."""
-    subject, _ = subject_of(replay_task(path, cases=CASES, shakes=shakes))
+    name, settings, paths = settings_and_logs(path)
+    flagged, report = flagged_jobs(paths, settings, name)
+    subject, _ = subject_of(name, flagged, settings, CASES, header=report.facts.get("max_procs"))
     first = subject.work.submit_s[int(unscored * len(subject.work))] if unscored else -float("inf")
     rows = what_if(replace(subject, since_s=float(first)), CASES, shakes).to_pylist()
     found: dict[str, list[Row]] = {}

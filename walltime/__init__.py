@@ -15,35 +15,33 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from flows.services.initialising import sample
     from pipeline.errors import WalltimeError
     from pipeline.version import RELEASE as __version__  # noqa: N811
-    from walltime.input_models import ask, learn, suggest
-    from walltime.job_estimates import JobEstimator, backtest, estimate, replay, when
-    from walltime.log_jobs import UnreadableLinesWarning, clean, read
-    from walltime.scaling_model import ScalingModel, fit, observe, predict
-
-_MODULES = {
-    "walltime.log_jobs": ("read", "clean", "UnreadableLinesWarning"),
-    "walltime.scaling_model": ("observe", "fit", "predict", "ScalingModel"),
-    "walltime.job_estimates": ("JobEstimator", "estimate", "backtest", "replay", "when"),
-    "walltime.input_models": ("learn", "ask", "suggest"),
-    "pipeline.errors": ("WalltimeError",),
-}
-_PLACES = {name: (module, name) for module, names in _MODULES.items() for name in names}
-_PLACES["__version__"] = ("pipeline.version", "RELEASE")
+    from walltime.jobs import JobEstimator, UnreadableLinesWarning, backtest, clean, estimate, read, replay, when
+    from walltime.models import ScalingModel, ask, fit, learn, observe, predict, suggest
 
 __all__ = [
     "JobEstimator", "ScalingModel", "UnreadableLinesWarning", "WalltimeError", "__version__", "ask", "backtest",
-    "clean", "estimate", "fit", "learn", "observe", "predict", "read", "replay", "suggest", "when",
+    "clean", "estimate", "fit", "learn", "observe", "predict", "read", "replay", "sample", "suggest", "when",
 ]  # fmt: skip
+
+_ELSEWHERE = {
+    "walltime.models": ("observe", "fit", "predict", "ScalingModel", "learn", "ask", "suggest"),
+    "pipeline.errors": ("WalltimeError",),
+    "flows.services.initialising": ("sample",),
+}
+"""The modules of public names that do not stand in walltime.jobs."""
 
 
 def __getattr__(name: str) -> Any:
     """A public name, imported at its first use."""
-    if name not in _PLACES:
+    if name == "__version__":
+        return import_module("pipeline.version").RELEASE
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, attribute = _PLACES[name]
-    found = globals()[name] = getattr(import_module(module), attribute)
+    module = next((module for module, names in _ELSEWHERE.items() if name in names), "walltime.jobs")
+    found = globals()[name] = getattr(import_module(module), name)
     return found
 
 

@@ -8,11 +8,14 @@ import numpy as np
 import pyarrow as pa
 from scipy.special import ndtri
 
+from flows.services.quantities import chosen_names
 from pipeline.arrays import Floats
-from pipeline.errors import InputError, did_you_mean, printable
-from walltime.frames import FrameKind, arrow_of, with_column
+from pipeline.errors import InputError
+from walltime.frames import arrow_of, with_column
 
 MEDIAN = 0.5
+ARRAY = "array"
+"""The kind of a frame that is an array of one column of processor counts, without a name."""
 
 
 class Estimator:
@@ -25,11 +28,8 @@ class Estimator:
 
     def set_params(self, **params: Any) -> Self:
         """Set some of the constructor's arguments; returns the estimator itself, which has to be fitted again."""
-        known = list(self.get_params())
+        chosen_names(list(params), list(self.get_params()), "parameter")
         for name, value in params.items():
-            if name not in known:
-                found = f"the parameter {printable(name)}"
-                raise InputError(type(self).__name__, found, f"one of {', '.join(known)}", did_you_mean(name, known))
             setattr(self, name, value)
         return self
 
@@ -39,10 +39,8 @@ class Estimator:
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import InputTags, RegressorTags, Tags, TargetTags  # noqa: PLC0415  (only scikit-learn asks)
 
-        return Tags(
-            estimator_type="regressor", target_tags=TargetTags(required=False), regressor_tags=RegressorTags(),
-            input_tags=InputTags(positive_only=True),
-        )  # fmt: skip
+        inputs, target = InputTags(positive_only=True), TargetTags(required=False)
+        return Tags(estimator_type="regressor", target_tags=target, regressor_tags=RegressorTags(), input_tags=inputs)
 
     def __repr__(self) -> str:
         defaults = inspect.signature(type(self)).parameters
@@ -55,18 +53,19 @@ class Estimator:
             raise InputError(type(self).__name__, "an estimator that is not fitted", "a call of fit before")
 
 
-def with_target(frame: Any, y: Any, column: str, what: str) -> tuple[pa.Table, FrameKind]:
-    """A frame as a table, with `y`, where it is given, as this column; an array of one column is processor counts."""
+def with_target(frame: Any, y: Any, what: str) -> tuple[pa.Table, str]:
+    """A frame as a table and its kind, with `y`, where it is given, as its column `runtime_s`."""
     if isinstance(frame, np.ndarray | list | tuple):
         counts = np.asarray(frame)
         if counts.ndim != 2 or counts.shape[1] != 1:
-            raise InputError(
-                what, f"an array of shape {counts.shape}", "one column of processor counts, or a data frame"
-            )
-        table, kind = pa.table({"procs": counts[:, 0]}), FrameKind.ARRAY
+            expected = "one column of processor counts, or a data frame"
+            raise InputError(what, f"an array of shape {counts.shape}", expected)
+        table, kind = pa.table({"procs": counts[:, 0]}), ARRAY
     else:
         table, kind = arrow_of(frame, what)
-    return (table if y is None else with_values(table, column, per_row(y, table.num_rows, what, "y"))), kind
+    if y is not None:
+        table = with_column(table, "runtime_s", per_row(y, table.num_rows, what, "y"))
+    return table, kind
 
 
 def per_row(values: Any, n: int, what: str, name: str) -> Floats:
@@ -77,45 +76,38 @@ def per_row(values: Any, n: int, what: str, name: str) -> Floats:
     return found
 
 
-def with_values(table: pa.Table, name: str, values: Floats) -> pa.Table:
-    """The table with a column of numbers; NaN becomes null."""
-    array = pa.array(values, mask=np.isnan(values))
-    return with_column(table, pa.field(name, array.type), array)
+def with_quantiles(
+    table: pa.Table, levels: Sequence[float], quantiles: Sequence[float], shares: Sequence[float], quantiles_s: Floats
+) -> pa.Table:
+    """The table with a column for each of `quantiles`, and both ends of each central interval of `levels` (per cent).
 
-
-def wanted_quantiles(levels: Sequence[float], quantiles: Sequence[float], within: Sequence[float]) -> dict[str, float]:
-    """Quantiles by column: `quantiles` themselves, and those of the central intervals of `levels` (per cent).
-
-    InputError for one outside the quantiles `within`, between which others are interpolated.
+    `quantiles_s` (rows, shares) holds those at `shares`, s; between two of them log runtimes are normal. InputError for
+    a quantile that is not between these.
     """
-    columns = {f"runtime_s_q{100 * share:g}": float(share) for share in np.atleast_1d(quantiles)}
+    wanted = {f"runtime_s_q{100 * share:g}": float(share) for share in np.atleast_1d(quantiles)}
     for level in levels:
-        columns |= {f"runtime_s_lo{level:g}": (100 - level) / 200, f"runtime_s_hi{level:g}": (100 + level) / 200}
-    if small := [level for level in levels if 0 < level <= 1]:
-        raise InputError("predict", f"levels with {small[0]:g}", "per cent, as in levels=[80]")
-    wrong = [share for share in columns.values() if not min(within) <= share <= max(within)]
-    if wrong:
-        expected = f"levels up to 95 and quantiles from {min(within):g} to {max(within):g}"
-        raise InputError("predict", f"a quantile of {wrong[0]:g}", expected)
-    return columns
-
-
-def interpolated(shares: Sequence[float], quantiles_s: Floats, wanted: float) -> Floats:
-    """(rows,) one quantile between those at `shares`, (rows, shares), s: log runtimes are normal between two."""
-    above = int(np.clip(np.searchsorted(shares, wanted), 1, len(shares) - 1))
-    low, high = ndtri(shares[above - 1]), ndtri(shares[above])
-    part = (ndtri(wanted) - low) / (high - low)
-    if part in (0.0, 1.0):
-        return quantiles_s[:, above - 1 + int(part)]
-    found: Floats = quantiles_s[:, above - 1] ** (1 - part) * quantiles_s[:, above] ** part
-    return found
+        if 0 < level <= 1:
+            raise InputError("predict", f"levels with {level:g}", "per cent, as in levels=[80]")
+        wanted |= {f"runtime_s_lo{level:g}": (100 - level) / 200, f"runtime_s_hi{level:g}": (100 + level) / 200}
+    for name, share in wanted.items():
+        if not shares[0] <= share <= shares[-1]:
+            expected = f"levels up to 95 and quantiles from {shares[0]:g} to {shares[-1]:g}"
+            raise InputError("predict", f"a quantile of {share:g}", expected)
+        above = int(np.clip(np.searchsorted(shares, share), 1, len(shares) - 1))
+        low, high = ndtri(shares[above - 1]), ndtri(shares[above])
+        part = (ndtri(share) - low) / (high - low)
+        # A number to the power of 0 is 1, so that the known quantiles come out as they are.
+        table = with_column(table, name, quantiles_s[:, above - 1] ** (1 - part) * quantiles_s[:, above] ** part)
+    return table
 
 
 def r_squared(predicted_s: Floats, actual_s: Floats, sample_weight: Any = None) -> float:
     """The coefficient of determination of log runtimes where both are known; 1 is best."""
     known = (actual_s > 0) & np.isfinite(predicted_s)
-    n = len(actual_s)
-    weight = (np.ones(n) if sample_weight is None else per_row(sample_weight, n, "score", "sample_weight"))[known]
-    logs = np.log(actual_s[known])
-    off, mean = np.log(np.maximum(predicted_s[known], 1e-9)) - logs, np.average(logs, weights=weight)
-    return float(1 - np.average(off**2, weights=weight) / np.average((logs - mean) ** 2, weights=weight))
+    weight = per_row(
+        np.ones(len(known)) if sample_weight is None else sample_weight, len(known), "score", "sample_weight"
+    )
+    logs, predicted = np.log(actual_s[known]), np.log(np.maximum(predicted_s[known], 1e-9))
+    mean = np.average(logs, weights=weight[known])
+    errors, spread = (np.average(off**2, weights=weight[known]) for off in (predicted - logs, logs - mean))
+    return float(1 - errors / spread)

@@ -20,13 +20,12 @@
 import matplotlib.pyplot as plt
 
 import walltime as wt
-from walltime.samples import sample
 
 # %% [markdown]
 # One row is one job. Times are seconds since 1970, durations are seconds, and unknown values are null.
 
 # %%
-jobs = wt.read(sample("riverbend.swf.gz"), site={"name": "riverbend", "max_procs": 512})
+jobs = wt.read(wt.sample("riverbend.swf.gz"), site={"name": "riverbend", "max_procs": 512})
 jobs[["job_id", "user", "application", "procs", "runtime_s"]].head()
 
 # %% [markdown]

@@ -21,11 +21,10 @@ import matplotlib.pyplot as plt
 import pandas as pd
 
 import walltime as wt
-from walltime.samples import sample
 
 # %%
 site = {"name": "riverbend", "max_procs": 512}
-jobs = wt.clean(wt.read(sample("riverbend.swf.gz"), site=site).head(2000), site=site)
+jobs = wt.clean(wt.read(wt.sample("riverbend.swf.gz"), site=site).head(2000), site=site)
 len(jobs)
 
 # %% [markdown]

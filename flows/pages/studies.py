@@ -216,28 +216,18 @@ REPLAY_INTRO = (
 
 
 def replay_facts(found: Sequence[ReplayResult], written: Mapping[str, Path]) -> dict[str, Any]:
-    """Per log its facts, the sentences and every row; and the changes averaged over the logs with waits.
-
-    `avebsld` is the score of the simulators pyss and predictsim: the mean bounded slowdown by case, null under the
-    natural convention.
-    """
+    """Per log its facts, the sentences and every row; and the changes averaged over the logs with waits."""
     logs = [
         {
             "log": result.subject.log, "capacity": result.subject.work.capacity, "capacity_unit": result.unit,
             "capacity_from": result.capacity_from, "n_jobs": len(result.subject.work),
             "left_out_or_changed": dict(result.subject.work.counts), "has_waits": result.subject.has_waits,
             "log_utilisation": result.subject.log_utilisation, "sentences": sentences(result),
-            "avebsld": _avebsld(whole(result.table.to_pylist())), "rows": result.table,
+            "rows": result.table,
         }
         for result in found
     ]  # fmt: skip
     return {"logs": logs, "averages": average_changes(found), "written": written}
-
-
-def _avebsld(rows: Sequence[Row]) -> dict[str, float] | None:
-    if rows[0]["convention"] != "pyss":
-        return None
-    return {case_of(row): row["slowdown_mean"] for row in rows}
 
 
 def replay_blocks(found: Sequence[ReplayResult], written: Mapping[str, Path] | None = None) -> Iterator[Block]:

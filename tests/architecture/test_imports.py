@@ -54,7 +54,7 @@ def test_the_rules_hold(checkout: Path) -> None:
         ("flows/services/job_answers.py", "import walltime.frames"),
         ("pipeline/run.py", "import walltime"),
         ("walltime/frames.py", "import flows.pages.markdown"),
-        ("walltime/log_jobs.py", "from flows.prefect import nightly"),
+        ("walltime/jobs.py", "from flows.prefect import nightly"),
     ],
 )
 def test_a_breach_would_be_caught(checkout: Path, file: str, line: str) -> None:

@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flows.services.studies import replay_task, subject_of
+from flows.services.logs.cleaning import flagged_jobs
+from flows.services.settings_and_logs import settings_and_logs
+from flows.services.studies import subject_of
 from pipeline.export.scheduler_files import plugin
 from pipeline.limits.plan import limit_answer
 from pipeline.limits.soft import planned_limits
-from pipeline.schedule.workload import Shakes
 from pipeline.storage import read_table
 from pipeline.tables import REPLAY
 from tests.flows.support import SAMPLES, Outcome
@@ -68,7 +69,7 @@ def test_the_same_seed_gives_the_same_json(tmp_path: Path, walltime: Walltime) -
     )  # fmt: skip
     assert one == two != other
     (found,) = json.loads(one)["logs"]
-    assert found["n_jobs"] == 300 and found["capacity"] == 8 and found["avebsld"] is None
+    assert found["n_jobs"] == 300 and found["capacity"] == 8
     own = {row["statistic"]: row for row in found["rows"] if row["part"] == "all" and row["estimates"] == "perfect"}
     assert own["q25"]["slowdown_mean"] < own["median"]["slowdown_mean"] < own["q75"]["slowdown_mean"]
 
@@ -181,8 +182,9 @@ def test_limits_are_planned_with_the_margin_that_the_sites_over_time_limit_allow
         f"logs = ['{swf(tmp_path / 'a.swf')}']\n[site]\nmax_procs = 8\n[export]\nmode = 'limit'\n"
         f"over_time_limit_min = {over_min}\n"
     )
-    task = replay_task(config, cases=(), shakes=Shakes(0))
-    rules, export = subject_of(task)[0].rules, task.settings.export
+    name, settings, paths = settings_and_logs(config)
+    export = settings.export
+    rules = subject_of(name, flagged_jobs(paths, settings)[0], settings, ())[0].rules
     assert planned_limits(np.array([60.0]), np.array([9000.0]), rules).tolist() == [first_s]
     found = limit_answer(export.model_dump(), {"job": {"requested_s": 9000.0}, "runtime_s_q10": 60.0})
     assert found["limit_s"] == first_s

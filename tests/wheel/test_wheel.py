@@ -89,7 +89,7 @@ def test_every_module_that_a_module_imports_is_in_the_wheel(wheel: Path) -> None
                 assert not node.value.startswith(("pipeline.", "flows.")) or " " in node.value, (name, node.value)
 
 
-SAMPLE = "from walltime.samples import sample; print(sample('traps.swf'))"
+SAMPLE = "from walltime import sample; print(sample('traps.swf'))"
 
 
 def test_a_clean_environment_has_the_command_and_no_foreign_name(installed: Path, tmp_path: Path) -> None:

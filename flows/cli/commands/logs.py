@@ -11,7 +11,7 @@ from flows.cli import options as shared
 from flows.cli.options import argument, check_mode, option
 from flows.pages.activity import showing_stages
 from flows.pages.blocks import Answer, Block, Exact, Facts, Grid, columns, notes, report_grid, wrote
-from flows.services.quantities import instant, words
+from flows.services.quantities import chosen_names, instant, words
 
 if TYPE_CHECKING:
     from pipeline.report import Report
@@ -170,16 +170,21 @@ def backtest(
     """
     from flows.pages.studies import backtest_blocks, backtest_page
     from flows.services.files.table_files import check_paths, write_any_batches, write_joined, write_page
-    from flows.services.studies import backtest_tasks, run_backtest
+    from flows.services.settings_and_logs import resolve
+    from flows.services.studies import run_backtest, ways
+    from pipeline.evaluate.methods import METHODS
+    from pipeline.ingest.sources import find_sources
     from pipeline.tables import BACKTEST, BACKTEST_ERRORS
 
     check_paths({"--out": out, "--errors": errors}, report)
-    tasks = backtest_tasks(
-        given, log or [], words(methods), check_leaks=check_leaks, staleness=words(staleness),
-        compare_cleaning=compare_cleaning, lists_errors=errors is not None,
-    )  # fmt: skip
-    with showing_stages(sum(task.n_stages for task in tasks)):
-        found = [run_backtest(task) for task in tasks]
+    settings, paths = resolve(given, log or [])
+    names, chosen = chosen_names(words(methods), METHODS, "--methods"), ways(words(staleness), compare_cleaning)
+    logs = [(one.label, [one.path]) for one in find_sources(paths)] if log else [(settings.site.name, paths)]
+    with showing_stages(len(logs) * (1 + len(names) * (len(chosen) + check_leaks))):
+        found = [
+            run_backtest(label, own, settings, names, chosen, checks_leaks=check_leaks, lists_errors=errors is not None)
+            for label, own in logs
+        ]
     written: dict[str, Path] = {}
     if out is not None:
         written["figures"] = write_joined(out, [one.table for one in found], BACKTEST)
@@ -205,13 +210,13 @@ def replay(
         "last_two.",
         "soft,order,control,perfect",
     ),
-    convention: Literal["natural", "pyss"] = option(
-        "--convention", "natural: runtimes end at the request; pyss: as that simulator, also its score.", "natural"
-    ),
     shakes: int = option(
-        "--shakes", "Number of replays with shifted submit times; 0: one of the log as it is.", 20, min=0, max=10_000
+        "--shakes",
+        "Number of replays with submits shifted by up to 10 min; 0: one of the log as it is.",
+        20,
+        min=0,
+        max=10_000,
     ),
-    jitter: float = option("--jitter MIN", "Largest shift of a submit.", 10.0, min=0, max=1e5),
     seed: int = option("--seed", shared.SEED_MEANS, 1, min=0),
     max_procs: int | None = shared.MAX_PROCS,
     days: float | None = option(
@@ -229,20 +234,25 @@ def replay(
     """
     from flows.pages.studies import replay_blocks, replay_facts, replay_page
     from flows.services.files.table_files import write_joined, write_page
-    from flows.services.studies import chosen_cases, replay_task, run_replay, with_distinct_names
-    from pipeline.schedule.workload import Convention, Shakes
+    from flows.services.settings_and_logs import settings_and_logs
+    from flows.services.studies import chosen_cases, run_replay
+    from pipeline.schedule.what_if import WITH_METHOD
+    from pipeline.schedule.workload import Shakes
     from pipeline.tables import REPLAY
 
-    tasks = with_distinct_names([
-        replay_task(
-            one, days=LAST_DAYS if days is None and one.suffix == ".toml" else days or None,
-            cases=chosen_cases(policy, estimates), shakes=Shakes(shakes, seed, round(60 * jitter)),
-            convention=Convention(convention), capacity=max_procs, whole_nodes=whole_nodes,
-        )
-        for one in dict.fromkeys(given)
-    ])  # fmt: skip
-    with showing_stages(sum(task.n_stages for task in tasks)):
-        found = [run_replay(task) for task in tasks]
+    cases = chosen_cases(policy, estimates)
+    logs = [(one, *settings_and_logs(one)) for one in dict.fromkeys(given)]
+    names = [name for _, name, *_ in logs]
+    with showing_stages(len(logs) * (2 + any(case.estimates in WITH_METHOD for case in cases))):
+        found = [
+            run_replay(
+                # Those that share a name are called by their paths.
+                str(one) if names.count(name) > 1 else name, paths, settings, cases, Shakes(shakes, seed),
+                capacity=max_procs, whole_nodes=whole_nodes,
+                days=LAST_DAYS if days is None and one.suffix == ".toml" else days or None,
+            )
+            for one, name, settings, paths in logs
+        ]  # fmt: skip
     written = {}
     if out is not None:
         written["table"] = write_joined(out / "replay.parquet", [one.table for one in found], REPLAY)

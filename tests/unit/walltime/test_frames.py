@@ -12,8 +12,7 @@ import pyarrow as pa
 import pytest
 
 import walltime as wt
-from walltime.frames import arrow_of, frame_of
-from walltime.log_jobs import jobs_of
+from walltime.frames import arrow_of, frame_of, jobs_of
 
 ROOT = Path(__file__).parents[3]
 RUNS = {"application": ["a<b>", "a<b>", "a<b>", "c"], "procs": [4, 1, 2, 8], "runtime_s": [30.0, 100.0, 54.0, 7.0]}
@@ -37,12 +36,13 @@ def test_the_same_kind_comes_out(name: str) -> None:
 def test_unknown_values_stay_unknown_on_the_way_in_and_out(name: str) -> None:
     columns = {"procs": [4, None, 2], "runtime_s": [1.5, None, 3.0], "user": ["u1", None, "u2"]}
     table, kind = arrow_of(KINDS[name](columns), "test")
-    assert jobs_of(frame_of(table, kind), ("procs",), "test").jobs.select(list(columns)).to_pydict() == columns
+    again, _ = arrow_of(frame_of(table, kind), "test")
+    assert jobs_of(again, ("procs",), "test")[0].select(list(columns)).to_pydict() == columns
 
 
 def test_whole_numbers_with_nulls_make_names_without_a_fraction() -> None:
     frame = pd.DataFrame({"user": [7.0, None], "procs": [1, 2]})
-    assert jobs_of(frame, ("procs",), "test").jobs.column("user").to_pylist() == ["7", None]
+    assert jobs_of(arrow_of(frame, "test")[0], ("procs",), "test")[0].column("user").to_pylist() == ["7", None]
 
 
 def test_a_missing_column_is_named_with_a_near_one() -> None:
@@ -111,7 +111,7 @@ def test_times_with_a_zone_and_durations_become_seconds(name: str, unit: str) ->
     }
     table = pa.table(columns)
     frame = {"pandas": pa.Table.to_pandas, "polars": pl.from_arrow, "arrow": lambda one: one}[name](table)
-    jobs = jobs_of(frame, ("procs",), "test").jobs
+    jobs = jobs_of(arrow_of(frame, "test")[0], ("procs",), "test")[0]
     found = sorted(zip(jobs["submit_s"].to_pylist(), jobs["runtime_s"].to_pylist(), strict=True), key=str)
     assert found == [(-2, 90.0), (1_774_751_400, 1.5), (None, None)]
 

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -14,7 +13,6 @@ from pipeline.scaling.fitted_series import fit_and_predict
 from pipeline.tables import PREDICTIONS
 from tests.architecture.sample_tables import LOG, namespace
 
-mpl.use("Agg")
 pytestmark = pytest.mark.filterwarnings("ignore::walltime.UnreadableLinesWarning")
 
 RUNS = pd.DataFrame({"application": "cg", "procs": [1, 2, 4, 8, 16], "runtime_s": [100.0, 54.0, 31.0, 20.0, 15.0]})
@@ -91,16 +89,14 @@ def test_an_estimator_is_fitted_once_and_answers_as_the_function() -> None:
     assert list(model.predict(pa.Table.from_pandas(asked)).column_names) == [*asked, "runtime_s_q50"]
     later = log.assign(submit_s=log["end_s"].max() + 1)
     assert -1 < model.score(later) < 1
-    assert model.plot(later).get_xlabel() == "runtime, s"
     with pytest.raises(wt.WalltimeError, match="levels up to 95"):
         model.predict(asked, levels=[99])
 
 
-def test_a_scaling_model_scores_and_draws() -> None:
+def test_a_scaling_model_scores() -> None:
     model = wt.ScalingModel().fit(RUNS)
     pd.testing.assert_frame_equal(model.predict([32]), wt.predict(RUNS, procs=[32]))
     assert model.score(RUNS) > 0.99 > model.score(RUNS.assign(runtime_s=RUNS["runtime_s"].iloc[::-1].to_numpy()))
-    assert model.plot().get_xlabel() == "processors"
     with pytest.raises(wt.WalltimeError, match="a call of fit before"):
         wt.ScalingModel().predict([2])
 
@@ -132,5 +128,5 @@ def test_models_over_inputs_answer_and_suggest_as_the_library() -> None:
     assert found.column("median_s").to_numpy() == pytest.approx(runs["seconds"], rel=0.1)
     ordered = wt.suggest(model, runs, budget=1e5, n_runs=3)
     assert ordered["order"].tolist() == [1, 2, 3]
-    with pytest.raises(wt.WalltimeError, match="unit = 'hours'"):
+    with pytest.raises(wt.WalltimeError, match="no unit hours"):
         wt.suggest(model, runs, unit="hours")

@@ -1,33 +1,28 @@
-"""Scalability series of measured runs or of a log's jobs, the laws fitted to them, and predictions."""
+"""Models of measured runs: scaling laws over processors, of runs or of a log's jobs, and runtimes over the inputs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flows.services.input_models import declaration_of
+from flows.services.quantities import chosen_names
+from pipeline import inputs
 from pipeline.arrays import Floats, floats, job_procs
 from pipeline.errors import InputError, printable
 from pipeline.group import assign_groups, choose_template, with_chosen
 from pipeline.group import observe as observe_groups
+from pipeline.inputs import Cost, CostUnit, InputModel, LearnRules
+from pipeline.inputs.answers import ANSWERS, SUGGESTIONS
 from pipeline.scaling.advice import CostSettings
 from pipeline.scaling.fit import Loss
 from pipeline.scaling.fitted_series import fit_and_predict, predictions_at, series_as_dicts, with_answers
 from pipeline.settings import GroupSettings, SiteSettings
 from pipeline.tables import FITS, GROUPS, JOBS, OBSERVATIONS, PREDICTIONS, SCALABILITY
-from walltime.estimator import (
-    MEDIAN,
-    Estimator,
-    interpolated,
-    per_row,
-    r_squared,
-    wanted_quantiles,
-    with_target,
-    with_values,
-)
-from walltime.frames import FrameKind, arrow_of, frame_of, plain, require, same_rows
-from walltime.log_jobs import Given, converted, jobs_of
+from walltime.estimator import ARRAY, MEDIAN, Estimator, per_row, r_squared, with_quantiles, with_target
+from walltime.frames import arrow_of, converted, frame_of, jobs_of, plain, require, with_column
 
 NEEDED = ("procs", "runtime_s")
 BY = ("application", "problem_size", "series")
@@ -45,7 +40,7 @@ _ADVICE = ("why", "procs", "runtime_s", "runtime_s_lo80", "runtime_s_hi80", "pro
 
 
 class ScalingModel(Estimator):
-    """Fits scaling laws to series of runs once, and predicts any processor counts: `fit`, `predict`, `score`, `plot`.
+    """Fits scaling laws to series of runs once, and predicts any processor counts: `fit`, `predict`, `score`.
 
     Parameters
     ----------
@@ -86,43 +81,24 @@ class ScalingModel(Estimator):
         """
         if self.loss not in ("relative", "log"):
             raise InputError("fit", f"loss = {printable(repr(self.loss))}", "relative or log")
-        table, self.kind_ = with_target(runs, y, "runtime_s", "fit")
+        table, self.kind_ = with_target(runs, y, "fit")
         if sample_weight is not None:
-            table = _repeated(table, per_row(sample_weight, table.num_rows, "fit", "sample_weight"))
+            times = per_row(sample_weight, table.num_rows, "fit", "sample_weight")
+            if (times < 0).any() or (times != np.floor(times)).any() or "job_id" in table.column_names:
+                raise InputError(
+                    "fit", "weights of jobs, or that are no counts", "sample_weight as numbers of equal runs"
+                )
+            table = table.take(np.repeat(np.arange(len(times)), times.astype(np.int64)))
         observations, self.names_ = _observed(table, self.by, "fit")
         self.tables_ = fit_and_predict(observations, [], self.max_procs, self.loss)
         return self
 
     def score(self, runs: Any, y: Any = None, sample_weight: Any = None) -> float:
         """The coefficient of determination (R squared) of log runtimes on runs of these series; 1 is best."""
-        table, _ = with_target(runs, y, "runtime_s", "score")
+        table, _ = with_target(runs, y, "score")
         found = self._of_rows(table, "score")
         actual_s = floats(pa.table(converted(table, JOBS, ["runtime_s"], "score")), "runtime_s")
         return r_squared(found[:, 2], actual_s, sample_weight)
-
-    def plot(self, procs: Sequence[int] | None = None, axes: Any = None) -> Any:
-        """Draw runs, predictions and 80% intervals of each series, on these counts or those between."""
-        import matplotlib.pyplot as plt  # noqa: PLC0415  (an extra of the package)
-
-        axes = axes or plt.subplots()[1]
-        self.checked_fitted()
-        observed = self.tables_[OBSERVATIONS.name].to_pylist()
-        ran = [row["procs"] for row in observed] or [1]
-        between = np.geomspace(min(ran), 2 * max(ran), 40).round().astype(int)
-        found = self._predicted({int(one) for one in (between if procs is None else procs)}).to_pylist()
-        for name in dict.fromkeys(row["group_id"] for row in found):
-            rows = [row for row in found if row["group_id"] == name]
-            counts, middle, low, high = (
-                np.array([row[one] for row in rows], float)
-                for one in ("procs", "runtime_s", "runtime_s_lo80", "runtime_s_hi80")
-            )
-            (line,) = axes.plot(counts, middle, label=printable(str(name), 60))
-            axes.fill_between(counts, low, high, alpha=0.2, color=line.get_color())
-            points = [(row["procs"], row["runtime_s_median"]) for row in observed if row["group_id"] == name]
-            axes.plot(*zip(*points, strict=True), "o", color=line.get_color())
-        axes.set(xscale="log", yscale="log", xlabel="processors", ylabel="runtime, s")
-        axes.legend()
-        return axes
 
     @property
     def observations(self) -> Any:
@@ -137,7 +113,7 @@ class ScalingModel(Estimator):
     @property
     def scalability(self) -> Any:
         """SCALABILITY: how many processors to request, a row per series of which a law scales."""
-        return frame_of(plain(self.tables_[SCALABILITY.name], SCALABILITY, ("run_id",)), self.kind_)
+        return frame_of(plain(self.tables_[SCALABILITY.name], SCALABILITY), self.kind_)
 
     def predict(self, procs: Any, levels: Sequence[float] = (), quantiles: Sequence[float] = (MEDIAN,)) -> Any:
         """PREDICTIONS of every series at these processor counts, as the function `predict`; or the rows of a frame.
@@ -147,16 +123,14 @@ class ScalingModel(Estimator):
         95% are calibrated, others are interpolated. For an array of one column the answer is an array of medians.
         """
         if hasattr(procs, "columns") or hasattr(procs, "column_names") or np.ndim(procs) == 2:
-            wanted = wanted_quantiles(levels, quantiles, tuple(INTERVAL_QUANTILES))
-            table, kind = with_target(procs, None, "runtime_s", "predict")
+            table, kind = with_target(procs, None, "predict")
             found = self._of_rows(table, "predict")
-            if kind is FrameKind.ARRAY:
+            if kind == ARRAY:
                 return found[:, 2]
-            for name, share in wanted.items():
-                table = with_values(table, name, interpolated(tuple(INTERVAL_QUANTILES), found, share))
-            return same_rows(table, kind, procs)
+            table = with_quantiles(table, levels, quantiles, tuple(INTERVAL_QUANTILES), found)
+            return frame_of(table, kind, like=procs)
         counts = _whole_counts([procs] if isinstance(procs, int) else list(procs))
-        return frame_of(plain(self._predicted(counts), PREDICTIONS, ("run_id",)), self.kind_)
+        return frame_of(plain(self._predicted(counts), PREDICTIONS), self.kind_)
 
     def advise(self, procs_per_node: int | None = None, rate: float | None = None) -> Any:
         """How many processors to request: per series the best trade-off, the cheapest and the fastest count.
@@ -311,6 +285,122 @@ def predict(runs: Any, procs: Sequence[int], by: Sequence[str] | None = None) ->
     return model.predict(procs)
 
 
+def learn(
+    runs: Any, names: Sequence[str] | None = None, *, target: str = "time_s", procs: str | None = None,
+    batch: str | None = None, types: Mapping[str, str] | None = None, seed: int = 0,
+) -> InputModel:  # fmt: skip
+    """A model of the runtime over the inputs of a run, as `walltime inputs learn`.
+
+    Parameters
+    ----------
+    runs : data frame
+        A row a run: inputs, and the runtime in s.
+    names : sequence of str, optional
+        Columns of inputs; without it every column without another role.
+    target : str
+        Column of runtimes, s.
+    procs : str, optional
+        Column of processors, by which `suggest` counts costs.
+    batch : str, optional
+        Column that says which runs were made together.
+    types : mapping of str to str, optional
+        number, log_number, category or boolean for inputs whose type should not be inferred.
+    seed : int
+        Seed of the folds and of what is drawn.
+
+    Returns
+    -------
+    InputModel
+        The model; `error.mean_pct` is its mean error on held runs, per cent, and `report` counts runs set aside.
+
+    Raises
+    ------
+    InputError
+        If a column is missing, fewer than ten runs are usable, or no input varies.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import walltime as wt
+    >>> runs = pd.DataFrame({"n": range(1, 31), "time_s": [0.5 * n * n for n in range(1, 31)]})
+    >>> model = wt.learn(runs)
+    >>> wt.ask(model, pd.DataFrame({"n": [10.0]}))["status"].tolist()
+    ['ok']
+    >>> len(wt.suggest(model, runs, unit="runs", n_runs=2))
+    2
+    """
+    table, _ = arrow_of(runs, "learn")
+    told = [f"{name}={kind}" for name, kind in (types or {}).items()]
+    declared = declaration_of(table, target, ",".join(names) if names else None, told, procs=procs, batch=batch)
+    return inputs.learn(table, declared, LearnRules(seed=seed))
+
+
+def ask(model: InputModel, points: Any) -> Any:
+    """Runtimes at new inputs, with intervals; a point unlike all runs is refused with its reason.
+
+    Parameters
+    ----------
+    model : InputModel
+        What `learn` gave.
+    points : data frame
+        The inputs' columns, a row a question.
+
+    Returns
+    -------
+    data frame
+        INPUT_ANSWERS, of the kind of the points: a row a point in their order, runtimes in s.
+
+    Raises
+    ------
+    InputError
+        If a column of an input is missing or has another type.
+
+    Examples
+    --------
+    See `learn`.
+    """
+    table, kind = arrow_of(points, "ask")
+    return frame_of(plain(inputs.predict(model, table), ANSWERS), kind, like=points)
+
+
+def suggest(
+    model: InputModel, candidates: Any, *, unit: str = "proc-seconds", budget: float | None = None,
+    n_runs: int | None = None,
+) -> Any:  # fmt: skip
+    """The runs to make next, best first: those that lower the candidates' variance most for the root of their cost.
+
+    Parameters
+    ----------
+    model : InputModel
+        What `learn` gave.
+    candidates : data frame
+        The inputs' columns, a row a run that could be made.
+    unit : str
+        What a run costs: proc-seconds, seconds or runs.
+    budget : float, optional
+        What the runs may cost together.
+    n_runs : int, optional
+        How many runs at most.
+
+    Returns
+    -------
+    data frame
+        INPUT_SUGGESTIONS, of the kind of the candidates: a row a run, `candidate` is its row from 0.
+
+    Raises
+    ------
+    InputError
+        If the unit is unknown, or it counts processors and `learn` was given none.
+
+    Examples
+    --------
+    See `learn`.
+    """
+    chosen_names([unit], list(CostUnit), "unit")
+    table, kind = arrow_of(candidates, "suggest")
+    return frame_of(plain(inputs.suggest(model, table, Cost(CostUnit(unit), budget, n_runs)), SUGGESTIONS), kind)
+
+
 def _whole_counts(counts: Sequence[Any]) -> set[int]:
     for one in counts:
         if isinstance(one, bool) or one is None or not one >= 1 or one != int(one):
@@ -320,57 +410,40 @@ def _whole_counts(counts: Sequence[Any]) -> set[int]:
     return {int(one) for one in counts}
 
 
-def _repeated(table: pa.Table, weight: Floats) -> pa.Table:
-    """Each row as often as its weight says."""
-    if (weight < 0).any() or (weight != np.floor(weight)).any() or "job_id" in table.column_names:
-        raise InputError("fit", "weights of jobs, or that are no counts", "sample_weight as numbers of equal runs")
-    return table.take(np.repeat(np.arange(len(weight)), weight.astype(np.int64)))
-
-
 def _observed(table: pa.Table, by: Sequence[str] | None, what: str) -> tuple[pa.Table, list[str] | None]:
     """OBSERVATIONS of runs, or the table itself where it has their columns; and the columns that separate the series.
 
     None: the series are those of a template that the log chose.
     """
-    if {"group_id", "procs", "runtime_s_median"} <= set(table.column_names):
-        names = [column.name for column in OBSERVATIONS.columns if column.name in table.column_names]
+    known = table.column_names
+    if {"group_id", "procs", "runtime_s_median"} <= set(known):
+        names = [column.name for column in OBSERVATIONS.columns if column.name in known]
         return OBSERVATIONS.build(**converted(table, OBSERVATIONS, names, what)), ["group_id"]
-    given = jobs_of(table, NEEDED, what)
-    jobs = given.jobs.filter(pc.is_null(given.jobs.column("flag")))
-    _check_runs(jobs, what)
-    grouped, names_of_series = _grouped(given, jobs, by, what)
-    return observe_groups(grouped)[0], names_of_series
-
-
-def _check_runs(jobs: pa.Table, what: str) -> None:
+    jobs, order = jobs_of(table, NEEDED, what)
+    is_kept = pc.is_null(jobs.column("flag"))
+    jobs, rows = jobs.filter(is_kept), table.take(order).filter(is_kept)
     bad = ~(job_procs(jobs) > 0) | ~(floats(jobs, "runtime_s") > 0)
     if bad.any() or not jobs.num_rows:
         found = f"{int(bad.sum())} of {jobs.num_rows} rows without processors or without a positive runtime"
         raise InputError(what, found, "procs and runtime_s in every row", "remove these rows, or use walltime.clean")
-
-
-def _grouped(given: Given, jobs: pa.Table, by: Sequence[str] | None, what: str) -> tuple[pa.Table, list[str] | None]:
-    """The jobs with `group_id`, and the columns that it is made of; None: a template that the log chose."""
-    known = given.table.column_names
     if by is None and jobs.column("group_id").null_count < jobs.num_rows:
-        return jobs, ["group_id"]
+        return observe_groups(jobs)[0], ["group_id"]
     if by is None and {"job_id", "submit_s"} <= set(known):
         templates, _ = choose_template(jobs, GroupSettings())
-        return assign_groups(jobs, with_chosen(GroupSettings(), templates))[0], None
+        return observe_groups(assign_groups(jobs, with_chosen(GroupSettings(), templates))[0])[0], None
     names = [name for name in BY if name in known] if by is None else [by] if isinstance(by, str) else list(by)
-    require(given.table, names, f"{what}, by")
-    rows = given.table.take(given.order).filter(pc.is_null(given.jobs.column("flag")))
-    place = JOBS.schema().get_field_index("group_id")
-    return jobs.set_column(place, JOBS.schema().field("group_id"), _labels(rows, names)), names
+    require(table, names, f"{what}, by")
+    field = JOBS.schema().field("group_id")
+    return observe_groups(with_column(jobs, field.name, _labels(rows, names), field))[0], names
 
 
 def _labels(rows: pa.Table, names: Sequence[str]) -> pa.Array:
     """Per row the text of its values, as `walltime scaling fit` names series; an unknown value is an empty text."""
-    wanted = GROUPS.schema().field("group_id").type
+    labels = pa.array([ONLY_SERIES] * rows.num_rows, pa.string())
     if list(names) == ["group_id"]:
-        return rows.column("group_id").cast(pa.string()).combine_chunks().dictionary_encode().cast(wanted)
-    if not names:
-        return pa.array([ONLY_SERIES] * rows.num_rows, pa.string()).dictionary_encode().cast(wanted)
-    texts = [pc.fill_null(rows.column(name).cast(pa.string()), "") for name in names]
-    labelled = [pc.binary_join_element_wise(name, text, "=") for name, text in zip(names, texts, strict=True)]
-    return pc.binary_join_element_wise(*labelled, " ").combine_chunks().dictionary_encode().cast(wanted)
+        labels = rows.column("group_id").cast(pa.string()).combine_chunks()
+    elif names:
+        texts = [pc.fill_null(rows.column(name).cast(pa.string()), "") for name in names]
+        named = [pc.binary_join_element_wise(name, text, "=") for name, text in zip(names, texts, strict=True)]
+        labels = pc.binary_join_element_wise(*named, " ").combine_chunks()
+    return labels.dictionary_encode().cast(GROUPS.schema().field("group_id").type)

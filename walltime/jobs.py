@@ -1,6 +1,7 @@
-"""Estimated runtimes of jobs that have not run, errors of every method on a log, and replays under other policies."""
+"""Jobs of accounting logs: read, cleaned, estimated before they run, asked when they start, scored and replayed."""
 
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from flows.services.quantities import chosen_names
-from flows.services.studies import ReplayTask, chosen_cases, subject_of_jobs
-from pipeline.arrays import DAY_S, Floats, Ints, floats
+from flows.services.studies import chosen_cases, replayed, subject_of
+from pipeline.arrays import DAY_S, Floats, floats
+from pipeline.clean import SET
+from pipeline.clean import clean as clean_jobs
+from pipeline.config_file import load_settings, parse_settings
 from pipeline.errors import InputError, printable
 from pipeline.estimate.history import ATTRIBUTES, WHAT, WHO, History, history, newest_s
 from pipeline.estimate.questions import completed, questions_of
@@ -19,19 +23,153 @@ from pipeline.estimate.state import learn, walltime
 from pipeline.evaluate import backtest as backtest_log
 from pipeline.evaluate.methods import METHODS, method_with_settings
 from pipeline.evaluate.methods import Estimator as BacktestMethod
+from pipeline.ingest import Source, ingest
 from pipeline.schedule.queues import queue_at
-from pipeline.schedule.starts import LEVELS, expected, queue_names, record_of_log
-from pipeline.schedule.starts import log_of as log_of_history
-from pipeline.schedule.what_if import what_if
+from pipeline.schedule.starts import LEVELS, expected, log_of, queue_names, record_of_log
 from pipeline.schedule.workload import Shakes
+from pipeline.settings import RunSettings
 from pipeline.tables import BACKTEST, JOBS, REPLAY
-from walltime.estimator import MEDIAN, Estimator, interpolated, r_squared, wanted_quantiles, with_target, with_values
-from walltime.frames import FrameKind, arrow_of, frame_of, plain, require, same_rows
-from walltime.log_jobs import Site, converted, flagged, log_of, settings_for
+from walltime.estimator import MEDIAN, Estimator, r_squared, with_quantiles, with_target
+from walltime.frames import KINDS, arrow_of, converted, frame_of, jobs_of, plain, require, with_column
+
+Site = str | Mapping[str, Any] | None
+
+NEEDED_OF_LOG = ("submit_s", "start_s", "end_s", "procs", "runtime_s")
+"""The columns without which jobs are no log."""
 
 COUNTS = ("requested_s", "requested_mem_kib", "procs", "nodes", "gpus")
 ASKED = tuple(dict.fromkeys((*WHO, *WHAT, *ATTRIBUTES, *COUNTS)))
 """The columns of a job that an estimate uses."""
+
+KNOWN = tuple(sorted(CALIBRATED))
+"""The quantiles that are calibrated, in order."""
+IN_ORDER = [CALIBRATED.index(share) for share in KNOWN]
+
+Method = Callable[[Any, Any], Any]
+"""A method of one's own: from the jobs that ended before a day and those submitted on it to runtimes of these, s."""
+
+
+class UnreadableLinesWarning(UserWarning):
+    """Lines of a log could not be read, and their jobs are not in the frame."""
+
+
+def read(path: Any, site: Site = None, *, config: str | Path | None = None, frame: str = "pandas") -> Any:
+    """The jobs of accounting logs, one row per record of one allocation, in order of submit.
+
+    Formats are found by content: `sacct` dumps and JSON, accounting files of OpenPBS and TORQUE, the Standard Workload
+    Format, tables that `walltime ingest` wrote, and any other table of jobs; each may be compressed. Which column of
+    such a table holds what is guessed, or declared in the config's `[ingest.columns]`. `walltime show --columns jobs`
+    explains the columns of the result.
+
+    Parameters
+    ----------
+    path : str, Path, list of these, or a frame
+        Logs, folders or globs of one site; or a frame of pandas or polars, a table or dataset of Arrow, or a relation
+        of DuckDB, with a row for each job.
+    site : str or mapping, optional
+        The site's name, or values of the section `[site]` of a config, such as `timezone` and `max_procs`.
+    config : str or Path, optional
+        TOML file with all settings; without it the defaults hold.
+    frame : str
+        Kind of the frame: "pandas", "polars" or "arrow".
+
+    Returns
+    -------
+    DataFrame
+        JOBS; times in s since 1970 (UTC), durations in s, unknown values null.
+
+    Warns
+    -----
+    UnreadableLinesWarning
+        If lines could not be read; `walltime ingest` writes each with its reason.
+
+    Raises
+    ------
+    WalltimeError
+        If a log is missing, empty, damaged or of no known format, or if a setting is wrong.
+
+    Examples
+    --------
+    >>> import walltime as wt
+    >>> jobs = wt.read("data_samples/traps.swf", site="oxbow")
+    >>> len(jobs), jobs["runtime_s"].dtype
+    (94, dtype('float64'))
+    """
+    chosen_names([frame], KINDS, "frame")
+    settings = settings_for(config, site)
+    paths = path if isinstance(path, list | tuple) else [path]
+    sources: list[Path | Source] = (
+        [Path(one) for one in paths] if isinstance(path, str | Path | list | tuple) else [_log_in_memory(path)]
+    )
+    jobs, unreadable, _ = ingest(sources, settings.site, settings.ingest)
+    if unreadable.num_rows:
+        reasons = ", ".join(sorted({printable(reason) for reason in unreadable.column("reason").to_pylist()}))
+        found = f"{unreadable.num_rows} lines could not be read ({reasons}) and are missing here"
+        warnings.warn(f"{found}; `walltime ingest` writes each with its reason.", UnreadableLinesWarning, stacklevel=2)
+    return frame_of(plain(jobs, JOBS), frame)
+
+
+def _log_in_memory(frame: Any) -> Source:
+    table, sink = arrow_of(frame, "frame")[0].unify_dictionaries(), pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as file:
+        file.write_table(table)
+    data = sink.getvalue()
+    return Source(Path("frame"), "frame", opened=lambda: pa.BufferReader(data))
+
+
+def settings_for(config: str | Path | None, site: Site) -> RunSettings:
+    """The settings of a config file, or the defaults; `site` is the site's name, or values of the section [site]."""
+    settings = load_settings(Path(config)) if config is not None else RunSettings()
+    given = {"name": site} if isinstance(site, str) else dict(site or {})
+    named = settings.model_dump()
+    return parse_settings(named | {"site": named["site"] | given}, "site")
+
+
+def clean(jobs: Any, site: Site = None, *, config: str | Path | None = None) -> Any:
+    """The same rows with the reason for which each job is set aside; no row is removed.
+
+    Parameters
+    ----------
+    jobs : DataFrame
+        Jobs as `read` gives them. Needed: `submit_s`, `start_s`, `end_s` (s since 1970), `procs` and `runtime_s` (s).
+        Other columns of JOBS are used where they exist, and further columns are kept.
+    site : str or mapping, optional
+        The site's name, or values of the section `[site]` of a config, such as `max_procs`.
+    config : str or Path, optional
+        TOML file with all settings; without it the defaults hold.
+
+    Returns
+    -------
+    DataFrame
+        The frame with `flag` (null: the job is kept), `burst_id` and `is_lower_bound`.
+
+    Raises
+    ------
+    WalltimeError
+        If a needed column is missing, or values do not fit their column.
+
+    Examples
+    --------
+    >>> import walltime as wt
+    >>> jobs = wt.clean(wt.read("data_samples/traps.swf", site="oxbow"))
+    >>> len(jobs), int(jobs["flag"].notna().sum()), int((jobs["flag"] == "no_procs").sum())
+    (94, 25, 2)
+    """
+    settings = settings_for(config, site)
+    table, kind = arrow_of(jobs, "clean")
+    given, order = jobs_of(table, NEEDED_OF_LOG, "clean", settings.site.name)
+    flagged = clean_jobs(given, settings.clean, settings.site)[0].take(np.argsort(order))
+    for field in (JOBS.schema(on_disk=True).field(name) for name in SET):
+        table = with_column(table, field.name, flagged.column(field.name).cast(field.type), field)
+    return frame_of(table, kind, like=jobs)
+
+
+def _flagged(log: Any, what: str, settings: RunSettings) -> tuple[pa.Table, str]:
+    """JOBS of a log with flags, those of the frame where it has any, else what cleaning sets; and the frame's kind."""
+    table, kind = arrow_of(log, what)
+    jobs, _ = jobs_of(table, NEEDED_OF_LOG, what, settings.site.name)
+    has_flags = jobs.column("flag").null_count < jobs.num_rows
+    return jobs if has_flags else clean_jobs(jobs, settings.clean, settings.site)[0], kind
 
 
 def estimate(log: Any, jobs: Any, site: Site = None, *, config: str | Path | None = None) -> Any:
@@ -76,11 +214,6 @@ def estimate(log: Any, jobs: Any, site: Site = None, *, config: str | Path | Non
     return JobEstimator(site, config=config).fit(log).predict(jobs, quantiles=QUANTILES)
 
 
-KNOWN = tuple(sorted(CALIBRATED))
-"""The quantiles that are calibrated, in order."""
-IN_ORDER = [CALIBRATED.index(share) for share in KNOWN]
-
-
 class JobEstimator(Estimator):
     """Learns once from a log, and predicts runtimes of new jobs as often as asked: `fit`, `predict`, `score`, `plot`.
 
@@ -107,8 +240,7 @@ class JobEstimator(Estimator):
     def fit(self, jobs: Any, y: Any = None) -> "JobEstimator":
         """Learn from a log, as `estimate` takes it, or with its runtimes (s) in `y`; returns the estimator itself."""
         self.settings_ = settings_for(self.config, self.site)
-        table, _ = with_target(jobs, y, "runtime_s", "fit")
-        past_jobs = flagged(log_of(table, "estimate, log", self.settings_), self.settings_)
+        past_jobs, _ = _flagged(with_target(jobs, y, "fit")[0], "estimate, log", self.settings_)
         self.past_ = history(past_jobs, self.settings_.site.timezone)
         until_s = newest_s(past_jobs, self.past_.row)
         if not np.isfinite(until_s) or not self.past_.has_run.any():
@@ -123,68 +255,36 @@ class JobEstimator(Estimator):
         between these. Where a job was submitted before the newest time of the log, all are estimated from what was
         known at the earliest of their submits.
         """
-        wanted = wanted_quantiles(levels, quantiles, KNOWN)
-        table, kind, found = self._answers(jobs)
-        for name, share in wanted.items():
-            table = with_values(table, name, interpolated(KNOWN, found, share))
-        return same_rows(table, kind, jobs)
+        table, kind = arrow_of(jobs, "estimate, jobs")
+        return frame_of(with_quantiles(table, levels, quantiles, KNOWN, self._answers(table)), kind, like=jobs)
 
     def score(self, jobs: Any, y: Any = None, sample_weight: Any = None) -> float:
         """The coefficient of determination (R squared) of log runtimes on jobs with their runtimes (s); 1 is best."""
-        found, actual_s = self._compared(with_target(jobs, y, "runtime_s", "score")[0])
-        return r_squared(found[:, KNOWN.index(MEDIAN)], actual_s, sample_weight)
-
-    def plot(self, jobs: Any, axes: Any = None) -> Any:
-        """Draw estimates with their 80% intervals over the runtimes of jobs that have them; returns the axes."""
-        import matplotlib.pyplot as plt  # noqa: PLC0415  (an extra of the package)
-
-        found, actual_s = self._compared(jobs)
-        known = actual_s > 0
-        found, actual_s = found[known], actual_s[known]
-        low_s, middle_s, high_s = (found[:, KNOWN.index(share)] for share in (0.1, MEDIAN, 0.9))
-        axes = axes or plt.subplots()[1]
-        off_s = np.abs(np.stack([low_s, high_s]) - middle_s)
-        axes.errorbar(actual_s, middle_s, off_s, fmt="o", markersize=3, elinewidth=0.5, alpha=0.6)
-        axes.axline((1, 1), slope=1, linewidth=0.8, linestyle="--")
-        axes.set(xscale="log", yscale="log", xlabel="runtime, s", ylabel="estimate and 80% interval, s")
-        return axes
-
-    def _compared(self, jobs: Any) -> tuple[Floats, Floats]:
-        """Quantiles and runtimes of the jobs, s; NaN where one is unknown."""
-        table, _, found = self._answers(jobs)
+        table, _ = with_target(jobs, y, "score")
         require(table, ["runtime_s"], "score")
-        return found, floats(pa.table(converted(table, JOBS, ["runtime_s"], "score")), "runtime_s")
+        actual_s = floats(pa.table(converted(table, JOBS, ["runtime_s"], "score")), "runtime_s")
+        return r_squared(self._answers(table)[:, KNOWN.index(MEDIAN)], actual_s, sample_weight)
 
-    def _answers(self, jobs: Any) -> tuple[pa.Table, FrameKind, Floats]:
-        """The frame as a table, its kind, and quantiles at KNOWN (jobs, 7) in s, in the order of the rows."""
+    def _answers(self, table: pa.Table) -> Floats:
+        """(jobs, 7) quantiles at KNOWN, s, in the order of the rows."""
         self.checked_fitted()
-        table, kind = arrow_of(jobs, "estimate, jobs")
-        submit_s = _submit_s(table, self.state_.as_of_s)
+        names = [name for name in ASKED if name in table.column_names]
+        if not names:
+            raise InputError("estimate, jobs", "no column that a submit states", f"one or more of {', '.join(ASKED)}")
+        dated = [*names, *({"submit_s"} & set(table.column_names))]
+        rows, state = pa.table(converted(table, JOBS, dated, "estimate, jobs")).to_pylist(), self.state_
+        now_s = state.as_of_s
+        submit_s = np.array([now_s if (own_s := row.get("submit_s")) is None else own_s for row in rows], np.float64)
         first_s = float(submit_s.min(initial=np.inf))
-        state = self.state_
-        if first_s < state.as_of_s:
+        if first_s < now_s:
             past = self.past_.known_by(first_s)
             if not past.has_run.any():
                 found, do = f"a submit at {first_s:.0f} s", "give a later submit_s, or leave the column out"
                 raise InputError("estimate, jobs", found, "none before the first end of a job of the log", do)
             state = learn(past, first_s)
-        order = np.argsort(submit_s, kind="stable")
-        names = [name for name in ASKED if name in table.column_names]
-        if not names:
-            raise InputError("estimate, jobs", "no column that a submit states", f"one or more of {', '.join(ASKED)}")
-        rows = pa.table(converted(table, JOBS, names, "estimate, jobs")).to_pylist()
-        site, own = self.settings_.site, [rows[place] for place in order]
-        questions = questions_of(own, submit_s[order], site.timezone, site.procs_per_node)
-        quantiles_s = np.empty((len(rows), len(KNOWN)))
-        quantiles_s[order] = estimate_jobs(state, completed(state, questions))[:, IN_ORDER]
-        return table, kind, quantiles_s
-
-
-def _submit_s(table: pa.Table, as_of_s: float) -> Floats:
-    if "submit_s" not in table.column_names:
-        return np.full(table.num_rows, as_of_s)
-    values = converted(table, JOBS, ["submit_s"], "estimate, jobs")["submit_s"].to_pylist()
-    return np.array([as_of_s if value is None else value for value in values], np.float64)
+        order, site = np.argsort(submit_s, kind="stable"), self.settings_.site
+        questions = questions_of([rows[at] for at in order], submit_s[order], site.timezone, site.procs_per_node)
+        return estimate_jobs(state, completed(state, questions))[np.argsort(order)][:, IN_ORDER]
 
 
 def when(log: Any, at_s: float | None = None, site: Site = None, *, config: str | Path | None = None) -> Any:
@@ -225,37 +325,24 @@ def when(log: Any, at_s: float | None = None, site: Site = None, *, config: str 
     (True, True)
     """
     settings = settings_for(config, site)
-    given = log_of(log, "when", settings)
-    jobs = flagged(given, settings)
+    jobs, kind = _flagged(log, "when", settings)
     past = history(jobs, settings.site.timezone)
     now_s = newest_s(jobs, past.row) if at_s is None else float(at_s)
     if not np.isfinite(now_s):
         raise InputError("when", f"the time {now_s}", "a time of the question", "give at_s=, or a log with times")
     past = past.known_by(now_s)
-    known = log_of_history(past, walltime(past), None, queue_names(past))
+    known = log_of(past, walltime(past), None, queue_names(past))
     found = expected(queue_at(known, now_s), record_of_log(known))
-    runs, waits = found.queue.runs, found.queue.waits
-    columns = {"elapsed_s": _placed(len(past), runs, found.queue.elapsed_s)}
-    for nth, level in enumerate(LEVELS):
-        columns[f"left_s_q{round(100 * level)}"] = _placed(len(past), runs, found.left_s[:, nth])
-        columns[f"wait_s_q{round(100 * level)}"] = _placed(len(past), waits, found.start_s[:, nth])
-    way = dict(zip(waits.tolist(), found.way, strict=True))
-    places = np.sort(np.concatenate([runs, waits]))
-    ids = jobs.column("job_id").take(pa.array(past.row[places])).cast(pa.string())
-    arrays = {name: pa.array(values[places], mask=np.isnan(values[places])) for name, values in columns.items()}
-    answered = pa.array([way.get(place) for place in places.tolist()], pa.string())
-    return frame_of(pa.table({"job_id": ids, **arrays, "answered_by": answered}), given.kind)
-
-
-def _placed(n: int, places: Ints, values: Floats) -> Floats:
-    """(n,) NaN but for values at places."""
-    found = np.full(n, np.nan)
-    found[places] = values
-    return found
-
-
-Method = Callable[[Any, Any], Any]
-"""A method of one's own: from the jobs that ended before a day and those submitted on it to runtimes of these, s."""
+    queue, names = found.queue, [f"s_q{round(100 * level)}" for level in LEVELS]
+    left, wait = (
+        {f"{what}_{name}": seconds[:, nth] for nth, name in enumerate(names)}
+        for what, seconds in (("left", found.left_s), ("wait", found.start_s))
+    )
+    runs = pa.table({"place": queue.runs, "elapsed_s": queue.elapsed_s, **left})
+    waits = pa.table({"place": queue.waits, **wait, "answered_by": pa.array(found.way, pa.string())})
+    rows, _ = arrow_of(pa.concat_tables([runs, waits], promote_options="default").sort_by("place"), "when")
+    ids = jobs.column("job_id").take(past.row[rows.column("place")])
+    return frame_of(rows.set_column(0, "job_id", ids.cast(pa.string())), kind)
 
 
 def backtest(
@@ -302,28 +389,25 @@ def backtest(
     ['last_two', 'mean']
     """
     settings = settings_for(config, site)
-    given = log_of(log, "backtest", settings)
-    jobs = flagged(given, settings)
+    jobs, kind = _flagged(log, "backtest", settings)
     listed = [methods] if isinstance(methods, str) or callable(methods) else list(methods or ())
-    own: dict[str, Method] = {}
+    estimators: dict[str, BacktestMethod] = {}
     for nth, one in enumerate(listed, 1):
         if not (isinstance(one, str) or callable(one)):
             expected = f"a name ({', '.join(METHODS)}) or a function of (known, new)"
             raise InputError("backtest", f"a method that is {printable(repr(one), 60)}", expected)
         if callable(one):
             name = getattr(one, "__name__", f"method {nth}")
-            if name in own or name in METHODS:
+            if name in estimators or name in METHODS:
                 raise InputError("backtest", f"two methods of the name {printable(name)}", "a name for each function")
-            own[name] = one
+            estimators[name] = _daily(name, one, jobs, kind)
     named = [one for one in listed if isinstance(one, str)]
-    names = chosen_names(named, METHODS, "--methods") if named or not own else []
-    estimators = {name: method_with_settings(name, settings) for name in names}
-    estimators |= {name: _daily(name, method, jobs, given.kind) for name, method in own.items()}
-    table, _ = backtest_log(jobs, settings, estimators)
-    return frame_of(plain(table, BACKTEST), given.kind)
+    names = chosen_names(named, METHODS, "--methods") if named or not listed else []
+    table, _ = backtest_log(jobs, settings, {n: method_with_settings(n, settings) for n in names} | estimators)
+    return frame_of(plain(table, BACKTEST), kind)
 
 
-def _daily(name: str, method: Method, jobs: pa.Table, kind: FrameKind) -> BacktestMethod:
+def _daily(name: str, method: Method, jobs: pa.Table, kind: str) -> BacktestMethod:
     """A method of one's own as one of a backtest: it sees no event after the midnight before a submit."""
 
     def estimated(past: History) -> Floats:
@@ -336,29 +420,23 @@ def _daily(name: str, method: Method, jobs: pa.Table, kind: FrameKind) -> Backte
         for ended, begin, end in zip(n_known, first, np.append(first[1:], len(past)), strict=True):
             new = submitted.slice(begin, end - begin)
             answer = np.asarray(method(frame_of(by_end.slice(0, ended), kind), frame_of(new, kind)), np.float64)
-            if answer.shape not in ((len(new),), (len(new), len(QUANTILES))):
+            if answer.shape == (len(new),):
+                found[begin:end, QUANTILES.index(MEDIAN)] = answer
+            elif answer.shape == (len(new), len(QUANTILES)):
+                found[begin:end] = answer
+            else:
                 expected = f"one median, or {len(QUANTILES)} quantiles, for each of {len(new)} jobs"
                 raise InputError(f"backtest, {printable(name)}", f"an answer of shape {answer.shape}", expected)
-            found[begin:end, [QUANTILES.index(MEDIAN)] if answer.ndim == 1 else slice(None)] = (
-                answer[:, None] if answer.ndim == 1 else answer
-            )
         return found
 
     return estimated
 
 
 def replay(
-    log: Any,
-    procs: int | None = None,
-    *,
-    policies: Sequence[str] = ("easy", "easy-sjbf"),
-    estimates: Sequence[str] = ("soft", "order", "control", "perfect"),
-    days: float | None = None,
-    shakes: int = 20,
-    seed: int = 1,
-    site: Site = None,
-    config: str | Path | None = None,
-) -> Any:
+    log: Any, procs: int | None = None, *, policies: Sequence[str] = ("easy", "easy-sjbf"),
+    estimates: Sequence[str] = ("soft", "order", "control", "perfect"), days: float | None = None, shakes: int = 20,
+    seed: int = 1, site: Site = None, config: str | Path | None = None,
+) -> Any:  # fmt: skip
     """What other policies and estimates would have done to the waits of a log's jobs.
 
     Parameters
@@ -402,17 +480,11 @@ def replay(
     >>> sorted(set(figures["estimates"]))
     ['perfect', 'request']
     """
+    if procs is not None and procs < 1:
+        raise InputError("replay", f"procs = {procs}", "processors of the machine, 1 or more")
     settings = settings_for(config, site)
-    given = log_of(log, "replay", settings)
-    capacity = procs if procs is not None else settings.site.max_procs
-    if capacity is None or capacity < 1:
-        found = "no size of the machine" if capacity is None else f"procs = {capacity}"
-        raise InputError("replay", found, "processors", 'give procs=, or site={"max_procs": ...}')
+    jobs, kind = _flagged(log, "replay", settings)
     policies, estimates = (names if isinstance(names, str) else ",".join(names) for names in (policies, estimates))
     cases = chosen_cases(policies, estimates)
-    task = ReplayTask(settings.site.name, (), settings, cases, Shakes(shakes, seed), capacity=capacity, days=days)
-    subject, _ = subject_of_jobs(task, flagged(given, settings))
-    table = what_if(subject, task.cases, task.shakes)
-    if not table.num_rows:
-        raise InputError("replay", "no job to score", "jobs after the first 1%, submitted in the days asked for")
-    return frame_of(plain(table, REPLAY), given.kind)
+    subject, _ = subject_of(settings.site.name, jobs, settings, cases, capacity=procs, days=days)
+    return frame_of(plain(replayed(subject, cases, Shakes(shakes, seed)), REPLAY), kind)
