@@ -53,13 +53,11 @@ def test_fit_series_tells_reliability_unasked_and_one_end_of_scaling(tmp_path: P
 def test_fit_series_counts_what_the_file_counts(tmp_path: Path, walltime: Walltime) -> None:
     """The same runs over processors, GPUs and nodes: the same figures, each in its unit."""
     (tmp_path / "gpus.csv").write_text(LAN_LU.replace("procs", "gpus"))
-    rows = "\n".join(f"{line},Nodes" for line in LAN_LU.splitlines()[1:])
-    (tmp_path / "unit.csv").write_text(f"procs,runtime_s,unit\n{rows}\n")
+    (tmp_path / "nodes.csv").write_text(LAN_LU.replace("procs", "nodes"))
     (tmp_path / "procs.csv").write_text(LAN_LU)
-    (tmp_path / "mixed.csv").write_text("procs,runtime_s,unit\n1,10,GPUs\n2,6,nodes\n")
     by_unit = {
         unit: walltime("scaling", "fit", tmp_path / f"{name}.csv", "--predict", "128").out
-        for name, unit in (("procs", "processor"), ("gpus", "GPU"), ("unit", "node"))
+        for name, unit in (("procs", "processor"), ("gpus", "GPU"), ("nodes", "node"))
     }
     for unit, shown in by_unit.items():
         assert f"Reliability at 64 {unit}s: ok" in shown and re.search(rf"\nAsk for \d+ {unit}s?\. Best", shown)
@@ -67,8 +65,6 @@ def test_fit_series_counts_what_the_file_counts(tmp_path: Path, walltime: Wallti
         assert not any(
             f" {other}s" in shown for other in by_unit if other != unit and (other, unit) != ("node", "processor")
         )
-    refused = walltime("scaling", "fit", tmp_path / "mixed.csv")
-    assert refused.code == 2 and "line 3: found a count of nodes, expected GPUs" in refused.err
     rows = json.loads(walltime("scaling", "fit", tmp_path / "gpus.csv", "--json").out)["series"][0]
     assert rows["axis"] == "gpus" and {row["axis"] for row in rows["observations"]} == {"gpus"}
     walltime("scaling", "fit", tmp_path / "gpus.csv", "--report", tmp_path / "page.html")

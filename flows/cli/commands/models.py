@@ -307,7 +307,7 @@ def fit_series(
     """Fit the default laws to measured runtimes, and predict other processor counts.
 
     Rows with the same procs are repeated runs. Rows that differ in application, problem_size or series
-    belong to different series. A column gpus or nodes instead of procs, or a column unit, says what runs are over.
+    belong to different series. A column gpus or nodes instead of procs says what runs are over.
 
     \b
     Examples:

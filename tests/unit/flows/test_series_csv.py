@@ -16,18 +16,18 @@ def write(folder: Path, text: str | bytes) -> Path:
 
 def test_repeats_and_series(tmp_path: Path) -> None:
     text = "\ufeffprocs , runtime_s,application,problem_size\n4,10,LU,W\n4,30,LU,W\n\n2,50,LU,W\n4,7,LU,A\n"
-    rows = read_runs(write(tmp_path, text)).observations.to_pylist()
+    rows = read_runs(write(tmp_path, text))[0].to_pylist()
     found = [(row["group_id"], row["procs"], row["n_jobs"], row["runtime_s_median"]) for row in rows]
     small, large = "application=LU problem_size=A", "application=LU problem_size=W"
     assert found == [(small, 4, 1, 7.0), (large, 2, 1, 50.0), (large, 4, 2, 20.0)]
 
 
 def test_without_names_the_file_names_the_series(tmp_path: Path) -> None:
-    assert read_runs(write(tmp_path, "procs,runtime_s\n1,2\n")).observations.column("group_id").to_pylist() == ["lu"]
+    assert read_runs(write(tmp_path, "procs,runtime_s\n1,2\n"))[0].column("group_id").to_pylist() == ["lu"]
 
 
 def test_a_header_in_capitals_and_counts_as_a_spreadsheet_writes_them(tmp_path: Path) -> None:
-    rows = read_runs(write(tmp_path, "Procs,Runtime_S,\n1e3,2,\n4.0,3\n")).observations.to_pylist()
+    rows = read_runs(write(tmp_path, "Procs,Runtime_S,\n1e3,2,\n4.0,3\n"))[0].to_pylist()
     assert [(row["procs"], row["runtime_s_median"]) for row in rows] == [(4, 3.0), (1000, 2.0)]
 
 
@@ -79,11 +79,11 @@ def test_what_cannot_be_read_is_one_sentence(tmp_path: Path, text: str | bytes, 
     ],
 )
 def test_timings_are_read_as_they_come(tmp_path: Path, text: str) -> None:
-    found = read_runs(write(tmp_path, text))
-    rows = found.observations.to_pylist()
+    observations, _, notes = read_runs(write(tmp_path, text))
+    rows = observations.to_pylist()
     assert [row["procs"] for row in rows] == [1, 2]
     assert [row["runtime_s_median"] for row in rows] == pytest.approx([3600.5, 1875], abs=0.51)
-    assert [note for note in found.notes if "line 3, 5, 6" in note] or "NaN" not in text
+    assert [note for note in notes if "line 3, 5, 6" in note] or "NaN" not in text
 
 
 def test_a_workbook_is_to_be_saved_as_text(tmp_path: Path) -> None:

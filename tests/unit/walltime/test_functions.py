@@ -43,7 +43,7 @@ def test_flags_do_not_depend_on_the_order_of_rows_and_further_columns_stay() -> 
 
 def test_predictions_are_those_of_fit_series(tmp_path: Path) -> None:
     RUNS.to_csv(tmp_path / "runs.csv", index=False)
-    expected = fit_and_predict(read_runs(tmp_path / "runs.csv").observations, [32, 64], None)[PREDICTIONS.name]
+    expected = fit_and_predict(read_runs(tmp_path / "runs.csv")[0], [32, 64], None)[PREDICTIONS.name]
     found = wt.predict(wt.fit(RUNS), procs=[64, 32, 64])
     assert found["procs"].tolist() == [32, 64]
     assert found["runtime_s"].tolist() == expected.column("runtime_s").to_pylist()
