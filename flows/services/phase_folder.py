@@ -1,9 +1,9 @@
 """The four steps from a trace to a prediction; each reads and writes the tables of one run's folder."""
 
-import json
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 
@@ -14,35 +14,24 @@ from pipeline.phases import INPUTS, input_of
 from pipeline.phases.occurrences import make_plan, status_of
 from pipeline.phases.phase_input import PhaseRules
 from pipeline.phases.platforms import planned_times, predict_runtime, read_measured_times
-from pipeline.report import parsed_json, read_dataclass
 from pipeline.schema import TableKind
-from pipeline.storage import read_metadata, read_table, write_table, write_text
+from pipeline.storage import read_metadata, read_table, write_table
 
-DESCRIPTION = "phase_run.json"
 _TRUE_RUNTIME = "measured_s"
 _SUFFIXES = (".gz", ".csv", ".otf2", ".bb", ".xz", ".parquet")
+RULES = PhaseRules()
 
 
-@dataclass(frozen=True, slots=True)
-class PhaseRun:
-    """What the tables of a folder were made from: the kind of input, the trace's name, processors, and rules."""
+def phase_run(folder: Path) -> dict[str, str]:
+    """What the tables of a folder were made from: `input`, `trace_id`, `procs` and, where it is known, `application`.
 
-    input: Literal["mpi", "bbv"]
-    trace_id: str
-    procs: int
-    application: str | None
-    settings: PhaseRules
-
-
-def phase_run(folder: Path) -> PhaseRun:
-    """The run of a folder that `walltime phases find` wrote; InputError where it is none."""
-    expected, do = "a folder that walltime phases find wrote", "run walltime phases find TRACE --out DIR first"
-    try:
-        return read_dataclass(PhaseRun, parsed_json((folder / DESCRIPTION).read_text(encoding="utf-8")))
-    except OSError:
-        raise InputError(printable(str(folder)), f"no {DESCRIPTION}", expected, do) from None
-    except (ValueError, TypeError):
-        raise InputError(printable(str(folder / DESCRIPTION)), "a damaged file", expected, do) from None
+    The phases are written last, and say it. InputError where a folder has none.
+    """
+    path = _path(folder, tables.PHASES)
+    if not path.exists():
+        expected, do = "a folder that walltime phases find wrote", "run walltime phases find TRACE --out DIR first"
+        raise InputError(printable(str(folder)), f"no {path.name}", expected, do)
+    return read_metadata(path)
 
 
 def phase_table(folder: Path, kind: TableKind) -> pa.Table:
@@ -54,7 +43,7 @@ def _path(folder: Path, kind: TableKind, suffix: str = "") -> Path:
     return folder / f"{kind.name}{suffix}.parquet"
 
 
-def _write(path: Path, table: pa.Table, kind: TableKind, facts: dict[str, str] | None = None) -> None:
+def _write(path: Path, table: pa.Table, kind: TableKind, facts: Mapping[str, str] | None = None) -> None:
     with naming_path(path):
         write_table(path, table, kind, facts)
 
@@ -64,36 +53,40 @@ def find(path: Path, out: Path, *, application: str | None, times: Path | None =
 
     `times` is a CSV of measured times of the intervals of basic-block vectors.
     """
-    kind, trace_id, rules = input_of(path), name_of(path), PhaseRules()
-    found = kind.extract(path, trace_id, rules, times)
-    _clear(out)
+    kind, trace_id = input_of(path), name_of(path)
+    found = kind.extract(path, trace_id, RULES, times)
+    if out.exists() and not out.is_dir():
+        raise InputError(f"--out {printable(str(out))}", "a file", "a folder, new or of walltime phases find")
+    # The phases go first and come last: a folder without them counts as empty.
+    for of in (tables.PHASES, *tables.PHASE_TABLES):
+        for old in out.glob(f"{of.name}*.parquet"):
+            old.unlink()
+    run = {"input": kind.name, "trace_id": trace_id, "procs": str(found.procs)}
+    run |= {"application": application} if application else {}
     made = ((found.calls, tables.MPI_CALLS), (found.points, tables.PHASE_POINTS), (found.phases, tables.PHASES))
     for table, of in made:
         if table is not None:
-            _write(_path(out, of), table, of)
-    with naming_path(out):
-        run = PhaseRun(kind.name, trace_id, found.procs, application, rules)
-        write_text(out / DESCRIPTION, json.dumps(asdict(run), indent=1) + "\n")
+            _write(_path(out, of), table, of, run)
     rows = found.phases.to_pylist()
     shares = [row["share"] for row in rows if row["is_relevant"]]
     return {
         **{name: fact for report in found.reports for name, fact in report.facts.items()},
         "input": kind.name, "trace_id": trace_id, "coverage": min(sum(shares), 1.0), "relevant": len(shares),
-        "status": status_of(found.phases, rules.plan), "folder": str(out), "phases": rows,
+        "status": status_of(found.phases, RULES.plan), "folder": str(out), "phases": rows,
         "notes": tuple(note for report in found.reports for note in report.notes),
     }  # fmt: skip
 
 
-def plan(folder: Path, budget: float | None, samples: int | None, warmup: int | None) -> dict[str, Any]:
+def plan(folder: Path, budget: float | None, samples: int | None) -> dict[str, Any]:
     """Plan what to time for a budget (share of the run), or `samples` occurrences of each phase."""
     run = phase_run(folder)
     # So small a budget leaves the least number of samples.
-    asked: dict[str, Any] = {"warmup": warmup, "least_samples": samples, "budget": budget if samples is None else 1e-12}
-    rules = replace(run.settings.plan, **{name: value for name, value in asked.items() if value is not None})
+    asked: dict[str, Any] = {"least_samples": samples, "budget": budget if samples is None else 1e-12}
+    rules = replace(RULES.plan, **{name: value for name, value in asked.items() if value is not None})
     table, report = make_plan(phase_table(folder, tables.PHASES), phase_table(folder, tables.PHASE_POINTS), rules)
     _write(_path(folder, tables.PHASE_PLAN), table, tables.PHASE_PLAN)
     notes = report.notes if samples is None else ()
-    return {**report.facts, "trace_id": run.trace_id, "plan": table.to_pylist(), "notes": notes}
+    return {**report.facts, "trace_id": run["trace_id"], "plan": table.to_pylist(), "notes": notes}
 
 
 def time_platform(folder: Path, source: Path, platform: str) -> dict[str, Any]:
@@ -105,10 +98,10 @@ def time_platform(folder: Path, source: Path, platform: str) -> dict[str, Any]:
     if not _path(folder, tables.PHASE_PLAN).exists():
         raise InputError(printable(str(folder)), "no plan", "one", f"run walltime phases plan {folder} first")
     planned = phase_table(folder, tables.PHASE_PLAN)
-    measured, runtime_s = read_measured_times(source, points, run.trace_id, platform), None
+    measured, runtime_s = read_measured_times(source, points, run["trace_id"], platform), None
     if measured is None:
         calls = phase_table(folder, tables.MPI_CALLS) if _path(folder, tables.MPI_CALLS).exists() else None
-        times_s, runtime_s = INPUTS[run.input].times_of(points, calls, source)
+        times_s, runtime_s = INPUTS[run["input"]].times_of(points, calls, source)
         measured = planned_times(points, planned, times_s, platform)
     _write(times_path, measured, tables.PHASE_TIMES, {} if runtime_s is None else {_TRUE_RUNTIME: repr(runtime_s)})
     rows = measured.to_pylist()
@@ -119,7 +112,7 @@ def time_platform(folder: Path, source: Path, platform: str) -> dict[str, Any]:
     n_missing = len(wanted - there)
     notes = (f"{n_missing} planned occurrences have no time; those that have one count.",)
     return {
-        "trace_id": run.trace_id, "platform": platform, "timed": sum(not row["is_warmup"] for row in used),
+        "trace_id": run["trace_id"], "platform": platform, "timed": sum(not row["is_warmup"] for row in used),
         "warmups": sum(row["is_warmup"] for row in used), "set_s": sum(row["time_s"] for row in used),
         "measured_s": runtime_s, "missing": n_missing, "times": rows, "notes": notes if n_missing else (),
     }  # fmt: skip
@@ -133,26 +126,23 @@ def _times_path(folder: Path, platform: str) -> Path:
     return _path(folder, tables.PHASE_TIMES, f".{platform}")
 
 
-def predict(folder: Path, platform: str, publish: Path | None) -> dict[str, Any]:
-    """The runtime on a platform that was timed; kept in the folder, and in `publish` where that is given."""
+def predict(folder: Path, platform: str) -> dict[str, Any]:
+    """The runtime on a platform that was timed, which the folder keeps in place of an older one."""
     run, path = phase_run(folder), _times_path(folder, platform)
     if not path.exists():
         do = printable(f"run walltime phases time {folder} TRACE --platform {platform} first")
         raise InputError(f"--platform {printable(platform, 60)}", "no times", "times of this platform", do)
     true_s = read_metadata(path).get(_TRUE_RUNTIME)
     table, report = predict_runtime(
-        phase_table(folder, tables.PHASES), read_table(path, tables.PHASE_TIMES), run.settings, procs=run.procs,
-        measured_s=float(true_s) if true_s else None, application=run.application,
+        phase_table(folder, tables.PHASES), read_table(path, tables.PHASE_TIMES), RULES, procs=int(run["procs"]),
+        measured_s=float(true_s) if true_s else None, application=run.get("application"),
     )  # fmt: skip
-    # An older prediction of the same run and platform goes.
-    for where in filter(None, (folder, publish)):
-        path, rows = _path(where, tables.PLATFORM_PREDICTIONS), table.to_pylist()
-        if path.exists():
-            rows = [*read_table(path, tables.PLATFORM_PREDICTIONS).to_pylist(), *rows]
-        newest = {(row["trace_id"], row["platform"]): row for row in rows}
-        kept = pa.Table.from_pylist([newest[key] for key in sorted(newest)], tables.PLATFORM_PREDICTIONS.schema())
-        _write(path, kept, tables.PLATFORM_PREDICTIONS)
-    return {**table.to_pylist()[0], "notes": report.notes}
+    kind, (row,) = tables.PLATFORM_PREDICTIONS, table.to_pylist()
+    kept = phase_table(folder, kind).to_pylist() if _path(folder, kind).exists() else []
+    newest = {one["platform"]: one for one in (*kept, row)}
+    rows = [newest[name] for name in sorted(newest)]
+    _write(_path(folder, kind), pa.Table.from_pylist(rows, kind.schema()), kind)
+    return {**row, "notes": report.notes}
 
 
 def platform_answer(
@@ -164,16 +154,16 @@ def platform_answer(
     """
     path = _path(folder, tables.PLATFORM_PREDICTIONS)
     if not path.exists():
-        do = "run walltime phases predict, with --publish for a folder of a run"
+        do = "run walltime phases predict DIR, and give its DIR"
         raise InputError(printable(str(folder)), "no predictions for other platforms", f"a file {path.name}", do)
     rows = read_table(path, tables.PLATFORM_PREDICTIONS).to_pylist()
-    wanted = {"platform": platform, "application": application, "procs": procs}
-    wanted = {name: value for name, value in wanted.items() if value is not None}
+    asked = {"platform": platform, "application": application, "procs": procs}
+    wanted = {name: value for name, value in asked.items() if value is not None}
     found = [row for row in rows if wanted.items() <= row.items()]
     if not found:
-        asked = ", ".join(f"{name} {printable(str(value), 60)}" for name, value in wanted.items())
-        known = sorted({printable(row["platform"], 60) for row in rows})
-        raise InputError(printable(str(path)), f"no prediction for {asked}", f"one of the platforms {', '.join(known)}")
+        words = printable(", ".join(f"{name} {value}" for name, value in wanted.items()))
+        known = printable(", ".join(sorted(row["platform"] for row in rows)))
+        raise InputError(printable(str(path)), f"no prediction for {words}", f"one of the platforms {known}")
     return {"platform": platform, "predictions": found}
 
 
@@ -183,13 +173,3 @@ def name_of(path: Path) -> str:
     while name.endswith(_SUFFIXES):
         name = name.rpartition(".")[0]
     return printable(name or "trace", 200)
-
-
-def _clear(out: Path) -> None:
-    """Remove what belongs to another run's phases, its description first: without one a folder counts as empty."""
-    if out.exists() and not out.is_dir():
-        raise InputError(f"--out {printable(str(out))}", "a file", "a folder, new or of walltime phases find")
-    (out / DESCRIPTION).unlink(missing_ok=True)
-    for kind in tables.PHASE_TABLES:
-        for old in out.glob(f"{kind.name}*.parquet"):
-            old.unlink()

@@ -25,7 +25,7 @@ from pipeline.phases.blocks import PROBES
 from pipeline.phases.phase_input import PhaseInput
 from pipeline.phases.phases import MPI
 
-INPUTS = {one.name: one for one in (MPI, PROBES)}
+INPUTS: dict[str, PhaseInput] = {one.name: one for one in (MPI, PROBES)}
 
 
 def input_of(path: Path) -> PhaseInput:

@@ -45,14 +45,13 @@ def test_from_two_traces_to_a_prediction(traces: dict[str, Path], tmp_path: Path
     assert {"rank", "from_event", "to_event"} <= set(plan["plan"][0])
     times = answer(walltime("phases", "time", out, traces["there"], "--platform", "new", "--json"))
     assert times["measured_s"] > 0
-    row = answer(walltime("phases", "predict", out, "--platform", "new", "--publish", tmp_path / "out", "--json"))
+    row = answer(walltime("phases", "predict", out, "--platform", "new", "--json"))
     assert row["measured_s"] == times["measured_s"]
     assert abs(row["error"]) < 0.05
     assert row["runtime_s_lo95"] < row["runtime_s_lo80"] < row["runtime_s"] < row["runtime_s_hi80"]
     assert row["control_s"] > 0 and row["control_factor_s"] > 0
-    for folder in (out, tmp_path / "out"):
-        said = answer(walltime("query", "--platform", "new", "--from", folder, "--application", "steps", "--json"))
-        assert said["predictions"] == [{name: row[name] for name in said["predictions"][0]}]
+    said = answer(walltime("query", "--platform", "new", "--from", out, "--application", "steps", "--json"))
+    assert said["predictions"] == [{name: row[name] for name in said["predictions"][0]}]
 
 
 def test_kept_calls_are_read_again(planned: Path, tmp_path: Path, walltime: Walltime) -> None:
@@ -65,7 +64,7 @@ def test_kept_calls_are_read_again(planned: Path, tmp_path: Path, walltime: Wall
 
 
 def test_people_read_the_same(planned: Path, traces: dict[str, Path], walltime: Walltime) -> None:
-    shown = walltime("phases", "plan", planned, "--samples", "3", "--warmup", "0").out
+    shown = walltime("phases", "plan", planned, "--samples", "3").out
     assert "from_event" in shown and "start" not in shown.splitlines()[-3]
     assert "Time spent measuring" in walltime("phases", "time", planned, traces["there"], "--platform", "new").out
     assert "95% interval" in walltime("phases", "predict", planned, "--platform", "new").out
@@ -170,7 +169,7 @@ def test_a_run_of_few_steps_is_to_be_run_whole(tmp_path: Path, walltime: Walltim
         (("phases", "plan", "{out}", "--budget", "many"), "--budget many"),
         (("phases", "plan", "{out}", "--budget", "0%"), "--budget 0%"),
         (("phases", "plan", "{out}", "--budget", "5%", "--samples", "3"), "--samples"),
-        (("phases", "plan", "{out}/absent"), "no phase_run.json"),
+        (("phases", "plan", "{out}/absent"), "no phases.parquet"),
         (("phases", "time", "{out}", "{out}/absent.csv", "--platform", "new"), "no such file"),
         (("phases", "time", "{out}", "{out}/absent.csv", "--platform", "../new"), "--platform ../new"),
         (("phases", "predict", "{out}", "--platform", "old"), "no times"),

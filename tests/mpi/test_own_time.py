@@ -21,10 +21,10 @@ def test_a_tenth_of_a_real_run_tells_its_time_and_that_of_the_next_run(mpirun: R
     found = find(first, tmp_path / "out", application="halo")
     assert found["unmatched"] == found["open_receives"] == 0
     assert found["status"] == "ok" and found["coverage"] >= 0.95
-    assert plan(tmp_path / "out", 0.1, None, None)["set_share"] <= 0.15
+    assert plan(tmp_path / "out", 0.1, None)["set_share"] <= 0.15
     for trace, platform in ((first, "itself"), (second, "again")):
         time_platform(tmp_path / "out", trace, platform)
-        row = predict(tmp_path / "out", platform, None)
+        row = predict(tmp_path / "out", platform)
         logging.getLogger().info(json.dumps({name: row[name] for name in FIGURES}))
         assert abs(row["error"]) <= 0.05
     # The program's own clock leaves out little: the start of its field, and the end.

@@ -221,7 +221,6 @@ def plan_phases(
     samples: int | None = option(
         "--samples", "Instead: this many occurrences of each phase, or all if it has fewer.", min=1
     ),
-    warmup: int | None = option("--warmup", "Occurrences before each timed one that warm up.", min=0, max=1000),
 ) -> Answer:
     """Plan what to time: from which MPI call to which, per rank. Only the trace of the reference run is used.
 
@@ -234,7 +233,7 @@ def plan_phases(
 
     if budget is not None and samples is not None:
         raise InputError("--samples", "--budget beside it", "one of the two")
-    found = plan(folder, None if budget is None else share(budget, "--budget"), samples, warmup)
+    found = plan(folder, None if budget is None else share(budget, "--budget"), samples)
     return Answer(found, view_plan(found))
 
 
@@ -263,18 +262,17 @@ def time_phases(
 def predict_phases(
     folder: Path = FOLDER,
     platform: str = PLATFORM,
-    publish: Path | None = option("--publish DIR", "Also write it to this folder, for walltime query --from DIR."),
 ) -> Answer:
     """Predict the runtime on another machine, with intervals, the time spent measuring, and two controls.
 
     \b
     Examples:
-      walltime phases predict found --platform north --publish my-site-tables
+      walltime phases predict found --platform north
     """
     from flows.pages.phases import view_prediction
     from flows.services.phase_folder import predict
 
-    found = predict(folder, platform, publish)
+    found = predict(folder, platform)
     return Answer(found, view_prediction(found))
 
 
