@@ -6,15 +6,13 @@ A chart is panels side by side, a panel is marks between two axes. What lies bey
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from itertools import repeat
-from zoneinfo import ZoneInfo
 
 import numpy as np
 from markupsafe import Markup, escape
 from numpy.typing import ArrayLike
 
-from pipeline.arrays import DAY_S, Floats
+from pipeline.arrays import Floats
 from pipeline.errors import printable
 
 WIDTH, CARD_WIDTH = 760, 250
@@ -52,8 +50,6 @@ class Axis:
     """The only ticks, with their texts."""
     base: float = 0.0
     """The base of a logarithmic axis."""
-    zone: ZoneInfo | None = None
-    """The clock of an axis of times, s since 1970."""
     most: int = 7
     """Number of ticks, about."""
     is_whole: bool = False
@@ -123,7 +119,6 @@ class Panel:
     share: float = 1.0
     """Its width against those of the other panels."""
     has_grid: bool = True
-    title: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +181,7 @@ def draw(chart: Chart) -> Markup:
     free = chart.width - len(chart.panels) * (chart.left + MARGIN_RIGHT)
     for panel in chart.panels:
         right = left + free * panel.share / sum(one.share for one in chart.panels)
-        body += _drawn(panel, left, right, 16 if panel.title else 8, chart.height - (32 if panel.x.label else 16))
+        body += _drawn(panel, left, right, 8, chart.height - (32 if panel.x.label else 16))
         left = right + MARGIN_RIGHT + chart.left
     size, alt = f"0 0 {chart.width:g} {chart.height:g}", escape(printable(chart.alt, 1000))
     # Every text is escaped where it is put into a tag.
@@ -205,7 +200,7 @@ def _drawn(panel: Panel, left: float, right: float, top: float, bottom: float) -
     def y_of(values: ArrayLike) -> Floats:
         return _on_page(values, panel.y, y_ends, bottom, top)
 
-    svg = [_text(panel.title, left, top - 5, "start", "ink")] if panel.title else []
+    svg = []
     for value, name in _ticks(panel.y, y_ends).items():
         y = float(y_of(value))
         svg.append(_stroke(f"M{left:.1f} {y:.1f}H{right:.1f}", "line", 0.6) if panel.has_grid else "")
@@ -274,13 +269,13 @@ def _ends(axis: Axis, spans: Iterable[Sequence[ArrayLike]]) -> tuple[float, floa
     if axis.base:
         margin = (high / low) ** 0.04
         low, high = low / margin, high * margin
-    elif not axis.zone:
+    else:
         margin = 0.04 * (high - low)
         low, high = low - margin * (low != 0), high + margin
     first, last = (found if given is None else given for given, found in zip(axis.ends, (low, high), strict=True))
     if first == last:
         # A single value still needs an axis of some length.
-        length = 3600.0 if axis.zone else first * axis.base if axis.base else 1.0
+        length = first * axis.base if axis.base else 1.0
         return (first, first + length) if axis.ends != (None, None) else (first - length / 2, first + length / 2)
     return first, last
 
@@ -302,8 +297,6 @@ def _ticks(axis: Axis, ends: tuple[float, float]) -> dict[float, str]:
     low, high = sorted(ends)
     if axis.names is not None:
         return {value: name for value, name in axis.names.items() if low <= value <= high}
-    if axis.zone:
-        return _dates(low, high, axis.zone, axis.most)
     # A logarithmic axis that is short has ticks at round numbers, as any other.
     if axis.base and high / low > 4:
         factors = (1, 2, 5) if axis.base == 10 and high / low < 1e4 else (1,)
@@ -317,27 +310,6 @@ def _ticks(axis: Axis, ends: tuple[float, float]) -> dict[float, str]:
     step = max(step, 1.0) if axis.is_whole else step
     values = [round(k * step, 10) for k in range(math.ceil(low / step - 1e-6), math.floor(high / step + 1e-6) + 1)]
     return {value: axis.form(value) for value in values}
-
-
-_STEPS_S = (3600, 3 * 3600, 6 * 3600, 12 * 3600, DAY_S, 2 * DAY_S, 7 * DAY_S, 14 * DAY_S)
-_STEPS_MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200, 12_000)
-
-
-def _dates(low: float, high: float, zone: ZoneInfo, most: int) -> dict[float, str]:
-    """Ticks at round hours, days or months of a clock."""
-    begin = datetime.fromtimestamp(low, zone)
-    midnight = begin.replace(hour=0, minute=0, second=0, microsecond=0)
-    step_s = next((step for step in _STEPS_S if (high - low) / step <= most), None)
-    if step_s:
-        times = [midnight + timedelta(seconds=k * step_s) for k in range(int((high - low + DAY_S) // step_s) + 1)]
-        form = "%m-%d %H:%M" if step_s < DAY_S else "%Y-%m-%d"
-    else:
-        step = next(step for step in _STEPS_MONTHS if (high - low) / (30.44 * DAY_S * step) <= most)
-        first = -(-(begin.year * 12 + begin.month - 1) // step) * step
-        months = range(first, first + step * (most + 2), step)
-        times = [midnight.replace(year=k // 12, month=k % 12 + 1, day=1) for k in months if k < 12 * 9999]
-        form = "%Y-%m"
-    return {time.timestamp(): f"{time:{form}}" for time in times if low <= time.timestamp() <= high}
 
 
 def _text(text: str, x: float, y: float, anchor: str, colour: str = "muted", at: str = "") -> str:

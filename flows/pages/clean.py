@@ -11,18 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.pages import blocks as show
-from flows.pages.blocks import Block, Detail, Figure, Grid, Heading, columns, number, percent
-from flows.pages.charts import Axis, Bars, Chart, Key, Mark, Panel, rule, stairs
+from flows.pages.blocks import Block, Detail, Grid, Heading, columns, number
+from flows.pages.charts import Axis, Bars, Chart, Key, Mark, Panel, named_steps, stairs
 from flows.services.logs.cleaning import Cleaned
 from pipeline.arrays import DAY_S, EARLIEST_S, LATEST_S, Bools, Floats, Ints, category_codes, floats, job_procs
-from pipeline.report import total
 from pipeline.schema import Flag
 
 BURSTS_SHOWN, BURSTS_ON_PAGE = 10, 2000
 MAX_DAYS_DRAWN = 800
-INTERVALS = 400
-MOST_PROCS = 2**40
-"""Larger sizes are errors in the log."""
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -73,7 +69,7 @@ def clean_blocks(
     effect = cleaned.effect.to_pylist()
     yield Heading("Before and after, and what each flag set aside")
     yield Grid("", EFFECT, effect)
-    yield Detail(_before_and_after(cleaned, zone, has_load=effect[0]["load"] is not None))
+    yield Detail(_before_and_after(cleaned))
     shown = bursts if is_whole else bursts[:most]
     if shown:
         yield Heading("Bursts")
@@ -100,33 +96,11 @@ def cleaning_page(cleaned: Cleaned) -> str:
     from flows.pages.page import page_of  # noqa: PLC0415  (a terminal needs no templates)
 
     footer = "Nothing was deleted: a job set aside is still in the table, with its `flag` and `burst_id`."
-    blocks = clean_blocks(cleaned, most=BURSTS_ON_PAGE)
-    return page_of("What cleaning did", cleaned.title, blocks, _summary(cleaned), footer)
-
-
-def _summary(cleaned: Cleaned) -> Iterator[Block]:
-    """How much was set aside, in a few numbers."""
-    report, bursts, zone = cleaned.report, cleaned.burst_rows(), ZoneInfo(cleaned.settings.site.timezone)
-    span_s = _submits(cleaned)[1]
+    zone, span_s = ZoneInfo(cleaned.settings.site.timezone), _submits(cleaned)[1]
     ends = " to ".join(_local_time(one, zone) for one in span_s) if span_s else "no submit times"
-    yield f"{number(report.seen.rows)} jobs, {ends} ({zone.key})"
-    aside = total(report.set_aside.values())
-    n_aside = sum(burst["outcome"] in ("set aside", "dropped by rule") for burst in bursts)
-    n_suspect = sum(burst["tier"] == "suspect" for burst in bursts)
-    smallest = report.facts.get("smallest_burst_jobs")
-    figures = {
-        f"jobs set aside, {_part(aside.rows, report.seen.rows)} of all": number(aside.rows),
-        "of the processor-hours went with them": _part(aside.proc_s, report.seen.proc_s),
-        f"burst{'' if n_aside == 1 else 's'} set aside": number(n_aside),
-        f"suspect{'' if n_suspect == 1 else 's'}, listed and kept": number(n_suspect),
-        "jobs at once: the smallest burst that this log can show": number(smallest),
-    }
-    yield show.Figures([Figure(value, meaning) for meaning, value in figures.items() if value])
-
-
-def _part(one: float, whole: float) -> str:
-    share = one / whole if whole else 0.0
-    return percent(share) if share >= 0.001 or not share else "under 0.1%"
+    intro = [f"{number(cleaned.report.seen.rows)} jobs, {ends} ({zone.key})"]
+    blocks = clean_blocks(cleaned, most=BURSTS_ON_PAGE)
+    return page_of("What cleaning did", cleaned.title, blocks, intro, footer)
 
 
 def _local_time(instant_s: float | None, zone: ZoneInfo) -> str:
@@ -170,21 +144,19 @@ def _jobs_by_day(cleaned: Cleaned, bursts: Rows, zone: ZoneInfo) -> Iterator[Blo
     n_days = int(np.ceil((span_s[1] - midnight_s + 1) / DAY_S / MAX_DAYS_DRAWN))
     edges_s = np.arange(midnight_s, span_s[1] + n_days * DAY_S, n_days * DAY_S)
     outcomes, floor = _outcomes(cleaned.jobs, bursts), np.zeros(len(edges_s) - 1)
+    left = np.arange(len(floor)) - 0.5
     marks, legend = [], []
     for index, (outcome, colour) in enumerate(OUTCOMES.items()):
         n_jobs = np.histogram(submit_s[(outcomes == index) & ~np.isnan(submit_s)], edges_s)[0]
         if n_jobs.any():
             legend.append(Key(f"{outcome}: {n_jobs.sum():,}", colour))
-            marks.append(Bars(edges_s[:-1], edges_s[1:], floor, floor + n_jobs, colour))
+            marks.append(Bars(left, left + 1, floor, floor + n_jobs, colour))
             floor = floor + n_jobs
     alt = f"Jobs submitted over time, by what became of them: {', '.join(key.text for key in legend)}."
     caption = f"Jobs submitted per {'day' if n_days == 1 else f'{n_days} days'}, by what became of them."
-    count_axis = Axis("jobs submitted", is_whole=True, ends=(0, None))
-    yield Chart(alt, [Panel(marks, _time_axis(zone, span_s), count_axis)], caption, legend, height=200)
-
-
-def _time_axis(zone: ZoneInfo, span_s: tuple[float | None, float | None] = (None, None)) -> Axis:
-    return Axis(f"time ({zone.key})", zone=zone, ends=span_s, most=9)
+    x_axis = named_steps([_local_time(one, zone)[:10] for one in edges_s[:-1]], f"time ({zone.key})", most=9)
+    y_axis = Axis("jobs submitted", is_whole=True, ends=(0, None))
+    yield Chart(alt, [Panel(marks, x_axis, y_axis)], caption, legend, height=200)
 
 
 def _outcomes(jobs: pa.Table, bursts: Rows) -> Ints:
@@ -199,80 +171,35 @@ def _outcomes(jobs: pa.Table, bursts: Rows) -> Ints:
     return outcomes
 
 
-def _before_and_after(cleaned: Cleaned, zone: ZoneInfo, *, has_load: bool) -> Iterator[Block]:
+def _before_and_after(cleaned: Cleaned) -> Iterator[Block]:
+    """What the effect counts, and histograms of all jobs and of those kept, by runtime and by processors."""
+    has_load = cleaned.effect.column("load").null_count < len(cleaned.effect)
     lacks = "" if has_load else "; it is unknown here, because the config does not set `site.max_procs`"
     yield (
         "A job is counted under the first reason that applies. Load is work over the capacity of the machine in the "
         f"log's days{lacks}."
     )
-    legend = [Key("all jobs", "ink", "stroke"), Key("kept", "kept")]
-    kept = cleaned.jobs.column("flag").is_null().to_numpy()
-    yield Heading("Runtimes and sizes, before and after")
-    yield _spread(cleaned, kept, legend)
-    yield Heading("The machine")
-    yield _busy(cleaned, kept, zone, legend)
-
-
-def _spread(cleaned: Cleaned, kept: Bools, legend: list[Key]) -> Chart:
-    """Histograms of all jobs and of those kept, by runtime and by processors."""
-    procs_axis = Axis("processors", base=2, most=8, is_whole=True)
-    axes = {"Runtime": Axis("runtime", base=10, names=DURATIONS), "Processors": procs_axis}
-    panels, n_known = [], []
-    for (title, axis), values in zip(
-        axes.items(), (floats(cleaned.jobs, "runtime_s"), job_procs(cleaned.jobs)), strict=True
+    kept, panels, known = cleaned.jobs.column("flag").is_null().to_numpy(), [], []
+    for axis, ratio, values in (
+        (Axis("runtime", base=10, names=DURATIONS), 10 ** (1 / 8), floats(cleaned.jobs, "runtime_s")),
+        (Axis("processors", base=2, most=8, is_whole=True), 2.0, job_procs(cleaned.jobs)),
     ):
-        ratio = 10 ** (1 / 8) if title == "Runtime" else 2.0
-        marks: list[Mark] = []
         bins = [np.rint(np.log(values[chosen]) / np.log(ratio)) for chosen in (values > 0, (values > 0) & kept)]
-        n_known.append([len(one) for one in bins])
-        if len(bins[0]):
-            edges = np.arange(bins[0].min(), bins[0].max() + 2) - 0.5
-            n_all, n_kept = (np.histogram(one, edges)[0] for one in bins)
-            where = ratio**edges
-            marks = [Bars(where[:-1], where[1:], np.zeros(len(n_kept)), n_kept), stairs(where, n_all, width=0.9)]
-        y_axis = Axis("jobs" if title == "Runtime" else "", is_whole=True, ends=(0, None))
-        panels.append(Panel(marks, axis, y_axis, title=title))
-    all_known, kept_known = n_known[0]
-    alt = f"Runtimes and sizes of all jobs and of those kept: {all_known:,} and {kept_known:,} runtimes."
-    caption = "Jobs by runtime and by processors, both on logarithmic axes."
-    return Chart(alt, panels if any(map(any, n_known)) else (), caption, legend, height=190)
-
-
-def _busy(cleaned: Cleaned, kept: Bools, zone: ZoneInfo, legend: list[Key]) -> Chart:
-    """Mean busy processors in equal intervals, of all jobs and of kept jobs, beside those of the machine if known."""
-    jobs, size = cleaned.jobs, cleaned.settings.site.max_procs
-    start_s, end_s, procs = floats(jobs, "start_s"), floats(jobs, "end_s"), job_procs(jobs)
-    ran = (end_s > start_s) & (start_s >= EARLIEST_S) & (end_s < LATEST_S) & (procs < MOST_PROCS) & _is_plausible(jobs)
-    if not ran.any():
-        return Chart("", ())
-    edges_s = np.linspace(start_s[ran].min(), end_s[ran].max(), INTERVALS + 1)
-    of_all, of_kept = (_mean_busy(start_s[one], end_s[one], procs[one], edges_s) for one in (ran, ran & kept))
-    marks: list[Mark] = [Bars(edges_s[:-1], edges_s[1:], np.zeros(INTERVALS), of_kept), stairs(edges_s, of_all)]
-    if size:
-        marks.append(rule(y=size, dash="5 3", colour="flurry"))
-        legend = [*legend, Key(f"the machine: {size:,} processors", "flurry", "dashed")]
-    unknown = "" if size else " The machine's size is unknown: the config does not set `site.max_procs`."
-    return Chart(
-        f"Busy processors over time, of all jobs and of those kept; at most {of_all.max():,.0f}.",
-        [Panel(marks, _time_axis(zone), Axis("busy processors", ends=(0, None)))],
-        f"Processors busy, as means over {INTERVALS} equal stretches of the log.{unknown}",
-        legend,
-    )
-
-
-def _mean_busy(start_s: Floats, end_s: Floats, procs: Floats, edges_s: Floats) -> Floats:
-    """Mean number of busy processors between each edge and the next."""
-
-    def work(times_s: Floats) -> Floats:
-        """Processor-seconds by each edge, if jobs that begin at these times did not end."""
-        order = np.argsort(times_s)
-        sums = (np.concatenate([[0.0], np.cumsum(one[order])]) for one in (procs, procs * (times_s - edges_s[0])))
-        n_procs, late = (one[np.searchsorted(times_s[order], edges_s)] for one in sums)
-        found: Floats = (edges_s - edges_s[0]) * n_procs - late
-        return found
-
-    mean: Floats = np.diff(work(start_s) - work(end_s)) / np.diff(edges_s)
-    return mean
+        if not len(bins[0]):
+            continue
+        edges = np.arange(bins[0].min(), bins[0].max() + 2) - 0.5
+        n_all, n_kept = (np.histogram(one, edges)[0] for one in bins)
+        where = ratio**edges
+        marks: list[Mark] = [Bars(where[:-1], where[1:], np.zeros(len(n_kept)), n_kept)]
+        marks.append(stairs(where, n_all, width=0.9))
+        panels.append(Panel(marks, axis, Axis("jobs", is_whole=True, ends=(0, None))))
+        known.append(f"{axis.label} of {n_all.sum():,} and {n_kept.sum():,}")
+    yield Heading("Runtimes and sizes, before and after")
+    yield Chart(
+        f"Histograms of all jobs and of those kept: {', '.join(known)}.", panels,
+        "Jobs by runtime and by processors, both on logarithmic axes.",
+        [Key("all jobs", "ink", "stroke"), Key("kept", "kept")], height=190,
+    )  # fmt: skip
 
 
 def _rules(bursts: Rows) -> Iterator[Block]:

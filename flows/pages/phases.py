@@ -8,13 +8,12 @@ import pyarrow as pa
 
 from flows.pages.blocks import Block, Detail, Facts, Grid, between, columns, number, percent_3_digits
 from flows.pages.charts import Axis, Bars, Chart, Dots, Line, Mark, Panel, colour_of, percent_label
-from pipeline.arrays import Floats, Ints
 from pipeline.errors import InputError
 from pipeline.phases.occurrences import Occurrences, standard_errors
 
 Row = Mapping[str, Any]
 
-MOST_SEGMENTS, MOST_RANKS, N_PARTS = 4000, 64, 400
+N_PARTS = 400
 SAMPLES = (2, 3, 5, 10, 20, 30, 50, 100, 200, 500, 1000)
 
 
@@ -119,53 +118,25 @@ def phases_page(found: Row, phases: pa.Table, points: pa.Table) -> str:
     )
     index = {row["phase_id"]: at for at, row in enumerate(_by_share(found["phases"]))}
     colours = np.array([colour_of(index[phase]) for phase in run.phase.tolist()])
-    charts = (
-        _whole(run, colours), _first_occurrences(points, run, colours), _kept(phases), _errors(phases, points)
-    )  # fmt: skip
-    blocks = (*view_phases(found), Detail(charts))
+    blocks = (*view_phases(found), Detail([_whole(run, colours), _kept(phases), _errors(phases, points)]))
     return page_of("Phases", found["trace_id"], blocks, intro, "Source: Wong, Rexachs and Luque 2014 (PAS2P).")
-
-
-def _segments(begins_s: Floats, ends_s: Floats, lanes: Floats | Ints, colours: Any) -> list[Bars]:
-    """A segment for each occurrence, on its lane and in the colour of its phase."""
-    found = []
-    for colour in dict.fromkeys(colours.tolist()):
-        own = colours == colour
-        found.append(Bars(begins_s[own], ends_s[own], lanes[own] - 0.4, lanes[own] + 0.4, colour))
-    return found
 
 
 def _whole(found: Occurrences, colours: Any) -> Chart:
     """One lane for the whole run: the phase in the middle of each part of it."""
     ends_s = np.cumsum(found.time_s)
     edges_s = np.linspace(0, ends_s[-1], N_PARTS + 1)
-    at = np.searchsorted(ends_s, (edges_s[1:] + edges_s[:-1]) / 2)
-    marks = _segments(edges_s[:-1], edges_s[1:], np.zeros(N_PARTS), colours[at])
+    shown = colours[np.searchsorted(ends_s, (edges_s[1:] + edges_s[:-1]) / 2)]
+    marks = []
+    for colour in dict.fromkeys(shown.tolist()):
+        begins_s, until_s = edges_s[:-1][shown == colour], edges_s[1:][shown == colour]
+        marks.append(Bars(begins_s, until_s, np.full(len(begins_s), -0.4), np.full(len(begins_s), 0.4), colour))
     return Chart(
         f"The phase in each part of a run of {number(float(ends_s[-1]))} s.",
         [Panel(marks, Axis("time, s", ends=(0, ends_s[-1])), Axis(names={}), has_grid=False)],
         f"The phase in the middle of each of {N_PARTS} equal parts of the run.",
         title="The whole run",
         height=70,
-    )
-
-
-def _first_occurrences(points: pa.Table, found: Occurrences, colours: Any) -> Chart:
-    """A lane per rank."""
-    n_ranks = min(found.rows.shape[1], MOST_RANKS)
-    n = min(len(found), max(MOST_SEGMENTS // n_ranks, 1))
-    begins_s, ends_s = (points.column(name).to_numpy()[found.rows[:n, :n_ranks].T] for name in ("t_start_s", "t_end_s"))
-    rank = np.repeat(np.arange(n_ranks), n)
-    marks = _segments(begins_s.ravel(), ends_s.ravel(), rank, np.tile(colours[:n], n_ranks))
-    first = f", on the first {MOST_RANKS} ranks" if found.rows.shape[1] > MOST_RANKS else ""
-    ranks = Axis("rank", ends=(n_ranks - 0.5, -0.5), is_whole=True)
-    return Chart(
-        f"The first {n:,} occurrences of phases over time, a lane for each of {n_ranks:,} ranks.",
-        [Panel(marks, Axis("time, s", ends=(float(begins_s.min()), float(ends_s.max()))), ranks, has_grid=False)],
-        "Each rank's progress through the first phases of the run. "
-        f"{number(n)} of {number(len(found))} occurrences are drawn{first}.",
-        title="The first occurrences by rank",
-        height=min(60 + 10 * n_ranks, 580),
     )
 
 

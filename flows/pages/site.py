@@ -35,7 +35,7 @@ Rows = Sequence[Row]
 SERIES_A_PAGE, MIN_SIZES = 25, 2
 SITE_PAGE = "site.html"
 UNNAMED = "jobs of no known application"
-PROMISED, BARS_SHOWN = 0.8, 6
+PROMISED = 0.8
 HOURS, MOST_JOBS = 24, 40
 """Of the picture of the queue."""
 
@@ -293,7 +293,7 @@ def _first_screen(facts: Row) -> show.Figures:
         ),
         Figure(
             *(_unused(of_all) if of_all else ("–", "Unused processor-hours", "This version has no table of waste.")),
-            _waste(facts["waste"]), "unused",
+            link="unused",
         ),
         Figure(
             number(planned), "Jobs planned shorter",
@@ -321,51 +321,37 @@ def _unused(row: Row) -> tuple[str, str, str]:
     return number(row["reserved_hours"]) or "–", "Processor-hours requested and not used", beside
 
 
-def _card(alt: str, marks: Sequence[Any], x: charts.Axis, y: charts.Axis, left: float = 34) -> charts.Chart:
-    panels = [charts.Panel(marks, x, y)] if marks else ()
-    return charts.Chart(alt, panels, height=110, left=left, width=charts.CARD_WIDTH)
+def _card(alt: str, names: Sequence[str], marks: Sequence[charts.Mark], y: charts.Axis) -> charts.Chart:
+    """A small chart of things in order of time; without panels where there are none."""
+    panels = [charts.Panel(marks, charts.named_steps(names, most=3), y)] if names else ()
+    return charts.Chart(alt, panels, height=110, left=34, width=charts.CARD_WIDTH)
 
 
 def _days(days: Rows) -> charts.Chart:
     """Jobs by day of submit: a day without jobs is a gap in the log, or a quiet machine."""
-    marks = [charts.bars(range(len(days)), [row["n_jobs"] for row in days])] if days else []
     ends = f", {days[0]['day']} to {days[-1]['day']}" if days else ""
-    x = charts.named_steps([row["day"][5:] for row in days], most=3)
-    return _card(f"Jobs submitted by day{ends}.", marks, x, charts.Axis(most=4))
+    marks = [charts.bars(range(len(days)), [row["n_jobs"] for row in days])]
+    return _card(f"Jobs submitted by day{ends}.", [row["day"][5:] for row in days], marks, charts.Axis(most=4))
 
 
 def _promise(weeks: Rows) -> charts.Chart:
     """The share of jobs in their 80% interval by week, with its band, against the promise."""
     index, shares, low, high = range(len(weeks)), *([row[n] for row in weeks] for n in ("coverage_80", "lo95", "hi95"))
-    marks = [
+    marks: list[charts.Mark] = [
         charts.Band(index, low, high), charts.Line(index, shares, "kept", 1.5), charts.Dots(index, shares, "kept"),
         charts.rule(y=PROMISED, dash="5 3"),
     ]  # fmt: skip
-    return _card(
-        "Share of jobs in the 80% interval by week, with its 95% band; the dashed line is 80%.",
-        marks if weeks else [], charts.named_steps([row["week"][2:] for row in weeks], most=3),
-        charts.Axis("", charts.percent_label, (min(0.4, *low, 1), 1.0), most=4),
-    )  # fmt: skip
-
-
-def _waste(rows: Rows | None) -> charts.Chart:
-    """Unused processor-hours of those that waste most; where the log names no application, those of accounts."""
-    known = [row for row in rows or () if row["name"] and row["unused_proc_hours"]]
-    kind = next((kind for kind in ("application", "account", "user") if any(r["kind"] == kind for r in known)), "")
-    most = sorted((row for row in known if row["kind"] == kind), key=lambda row: -row["unused_proc_hours"])[:BARS_SHOWN]
-    names, lanes = [f"{kind} {row['name']}" for row in most], np.arange(len(most))
-    unused = np.array([row["unused_proc_hours"] for row in most])
-    marks = [charts.Bars(np.zeros(len(most)), unused, lanes - 0.35, lanes + 0.35, "suspect")] if most else []
-    alt = f"Unused processor-hours of {', '.join(names)}."
-    return _card(alt, marks, charts.Axis(most=3, ends=(0, None)), charts.named_rows(names, 18), left=86)
+    alt = "Share of jobs in the 80% interval by week, with its 95% band; the dashed line is 80%."
+    y = charts.Axis("", charts.percent_label, (min(0.4, *low, 1), 1.0), most=4)
+    return _card(alt, [row["week"][2:] for row in weeks], marks, y)
 
 
 def _nights(nights: Rows) -> charts.Chart:
     known = [night for night in nights if night["reliable"] is not None]
     reliable, index = [night["reliable"] for night in known], range(len(known))
-    marks = [charts.Line(index, reliable, "kept", 1.5), charts.Dots(index, reliable, "kept")] if len(known) > 1 else []
-    x = charts.named_steps([minute(night["made"])[5:10] for night in known], most=3)
-    return _card("Reliable predictions by night.", marks, x, charts.Axis(ends=(0, None), most=4))
+    marks: list[charts.Mark] = [charts.Line(index, reliable, "kept", 1.5), charts.Dots(index, reliable, "kept")]
+    names = [minute(night["made"])[5:10] for night in known] if len(known) > 1 else []
+    return _card("Reliable predictions by night.", names, marks, charts.Axis(ends=(0, None), most=4))
 
 
 def newest_answers(starts: Rows) -> list[dict[str, Any]]:

@@ -30,7 +30,7 @@ MARKS = (
     Dots([1], [2], titles=[HOSTILE]),
     Dots([1], [2], titles=[HOSTILE], is_cross=True),
 )
-PANEL = Panel(MARKS, Axis(HOSTILE, names={1: HOSTILE}), Axis(HOSTILE), title=HOSTILE)
+PANEL = Panel(MARKS, Axis(HOSTILE, names={1: HOSTILE}), Axis(HOSTILE))
 DRAWN = Chart(HOSTILE, [PANEL], HOSTILE, [Key(HOSTILE, "kept")], HOSTILE)
 
 BLOCKS: tuple[Block, ...] = (
