@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from flows.pages import blocks as show
 from flows.pages.blocks import Block, Column, Detail, Grid, Heading, Lead, between, columns, number
 from flows.pages.charts import Axis as ChartAxis
 from flows.pages.charts import Band, Chart, Dots, Key, Line, Mark, Panel, percent_label, rule
@@ -15,13 +14,9 @@ from pipeline.arrays import Floats
 from pipeline.axes import MOST_EFFICIENCY, Axis, counted, plural
 from pipeline.laws import LAWS as SCALING_LAWS
 from pipeline.scaling.advice import CostSettings, axis_of_series, cost_of
-from pipeline.scaling.screens import ScreenRules
 
 Row = Mapping[str, Any]
 Rows = Sequence[Row]
-
-FASTER = 1.05
-"""The least speedup that counts as a gain; a smaller one may be the scatter of the runs."""
 
 
 def _with_interval(name: str) -> Callable[[Row], str]:
@@ -80,14 +75,14 @@ def over_axis(axis: Axis, shown: Sequence[Column]) -> tuple[Column, ...]:
     )
 
 
-def series_blocks(series: Rows, *, is_screened: bool = True, requested: Sequence[int] = ()) -> Iterator[Block]:
+def series_blocks(series: Rows, requested: Sequence[int] = ()) -> Iterator[Block]:
     """Every series: what to ask for, runs beside predictions, doubts, and last the statistics of the laws.
 
     `requested` are the counts of --predict.
     """
     for one in series:
         yield Heading(_title(one))
-        yield from _one_series(one, is_screened=is_screened, requested=requested)
+        yield from _one_series(one, requested)
         yield ""
 
 
@@ -99,9 +94,7 @@ def _title(one: Row) -> str:
     return f"{one['series']}: {number(n_runs)} {plural('run', n_runs)} at {sizes}{out}"
 
 
-def _one_series(
-    one: Row, *, is_screened: bool = True, requested: Sequence[int] = (), asks: bool = True
-) -> Iterator[Block]:
+def _one_series(one: Row, requested: Sequence[int] = (), *, asks: bool = True) -> Iterator[Block]:
     axis = axis_of_series(one)
     yield from _answer(one, asks=asks)
     yield series_chart(one)
@@ -110,13 +103,16 @@ def _one_series(
     if is_measured:
         yield from _advice(rows)
         yield from _doubts(one, requested)
-        yield from _screening(one) if is_screened else ()
+        yield from _screening(one)
     else:
         # Of a log the table has the advice of each row.
         yield from [row["advice"] for row in rows if row["advice"]][:1]
         yield from (row["words"] for row in one["patterns"] if row["words"])
-    if one.get("across"):
-        yield _across(one["across"], axis)
+    if across := one.get("across"):
+        first = across[0]
+        same = f"{first['same_application']:.0%}" if first["same_application"] is not None else "unknown"
+        title = f"With the series of {first['base_group_id']}: {first['status']}, one application {same}"
+        yield Grid(title, over_axis(axis, ACROSS), across)
     if one.get("energy"):
         yield Grid("Energy of the runs", over_axis(axis, ENERGY), one["energy"])
     if is_measured:
@@ -136,20 +132,17 @@ def _answer(one: Row, *, asks: bool) -> Iterator[Block]:
 
 def _measured_and_predicted(one: Row) -> list[Row]:
     """A row for each count that ran or is predicted; gains are against the least count that ran."""
-    predicted = {row["procs"]: _with_cost(row) for row in with_gains(_every_prediction(one), base_of(one))}
-    ran = {row["procs"]: row for row in one["observations"]}
+    rows: dict[int, dict[str, Any]] = {row["procs"]: dict(row) for row in one["observations"]}
+    for row in with_gains(_every_prediction(one), base_of(one)):
+        cost = {} if "nodes" in row else cost_of(row["procs"], row["runtime_s"], CostSettings())
+        rows[row["procs"]] = rows.get(row["procs"], {}) | row | cost
     # What was not measured, or is not predicted, is unknown.
-    both = (ran.get(n, {}) | predicted.get(n, {}) for n in sorted({*ran, *predicted}))
-    return [defaultdict(lambda: None, row) for row in both]
+    return [defaultdict(lambda: None, rows[count]) for count in sorted(rows)]
 
 
 def _every_prediction(one: Row) -> Rows:
     """The predictions at the counts that ran and at those asked for."""
     return [*one.get("fitted", ()), *one["predictions"]]
-
-
-def _with_cost(row: Row) -> Row:
-    return row if "nodes" in row else {**row, **cost_of(row["procs"], row["runtime_s"], CostSettings())}
 
 
 DENSE = 40
@@ -272,13 +265,6 @@ def with_gains(rows: Rows, base: Row | None) -> list[dict[str, Any]]:
 UNFOLDED = 5
 """Series of a page that are open; the others are folded."""
 
-GLOSSARY = {one.heading: one.told for one in (*PREDICTIONS, *ENERGY, *WEAK, *LAWS) if one.told} | {
-    "best trade-off, cheapest, fastest": (
-        "the counts of least cost times runtime, of least processor-hours, and of least runtime; a larger count must "
-        "be better by 5% and by more than the noise of the runs"
-    ),
-}
-
 
 def series_page(
     title: str, series: Rows, n_all: int | None = None, weak: Rows = (), doubt: str = "", asked: Row | None = None
@@ -302,23 +288,15 @@ def series_page(
     ]
     if asked and asked["name"] is not None and asked["best_procs"] is not None:
         is_sure = asked["best_reliability"] == "ok"
-        guess, doubtful = (
-            ("", "") if is_sure else (" as a first guess", f" (low confidence: {asked['best_reliability']})")
+        doubt = "" if is_sure else f" (low confidence: {asked['best_reliability']})"
+        intro.append(
+            Lead(f"Ask for {number(asked['best_procs'])}", f": {asked['best_why']} in its largest group{doubt}.")
         )
-        count = f"Ask for {number(asked['best_procs'])}"
-        intro.append(Lead(count, f"{guess}: {asked['best_why']} in its largest group{doubtful}."))
-    return page_of("Walltime: how it scales", title, _page_blocks(series, weak, asks=asked is None), intro)
-
-
-def _page_blocks(series: Rows, weak: Rows, *, asks: bool) -> Iterator[Block]:
+    blocks: list[Block] = []
     for nth, one in enumerate(series):
-        if nth < UNFOLDED:
-            yield Heading(_title(one))
-            yield from _one_series(one, asks=asks)
-        else:
-            yield Detail(_one_series(one, asks=asks), _title(one))
-    yield from weak_blocks(weak)
-    yield Detail([show.Facts("", GLOSSARY)], "Glossary")
+        shown = _one_series(one, asks=asked is None)
+        blocks += [Heading(_title(one)), *shown] if nth < UNFOLDED else [Detail(shown, _title(one))]
+    return page_of("Walltime: how it scales", title, [*blocks, *weak_blocks(weak)], intro)
 
 
 def weak_blocks(weak: Rows) -> Iterator[Block]:
@@ -326,21 +304,10 @@ def weak_blocks(weak: Rows) -> Iterator[Block]:
     for one in weak:
         yield Heading(f"{one['application']}: weak scaling, problem size in proportion")
         yield Grid("", WEAK, one["points"])
-        yield _weak_scaling_sentences(one)
-
-
-def _weak_scaling_sentences(one: Row) -> str:
-    """Gustafson's law of a weak-scaling series in sentences."""
-    law = f"Gustafson's law: serial fraction {one['serial_fraction']:.3f}, largest error {one['worst_miss']:.0%}."
-    predicted = [f"{number(row['procs'])}: {number(row['runtime_s'])} s" for row in one["predictions"]]
-    return law + (f" Its predictions, with the problem growing further: {', '.join(predicted)}." if predicted else "")
-
-
-def _across(rows: Rows, axis: Axis) -> Grid:
-    first = rows[0]
-    same = f"{first['same_application']:.0%}" if first["same_application"] is not None else "unknown"
-    title = f"With the series of {first['base_group_id']}: {first['status']}, one application {same}"
-    return Grid(title, over_axis(axis, ACROSS), rows)
+        law = f"Gustafson's law: serial fraction {one['serial_fraction']:.3f}, largest error {one['worst_miss']:.0%}."
+        predicted = [f"{number(row['procs'])}: {number(row['runtime_s'])} s" for row in one["predictions"]]
+        more = f" Its predictions, with the problem growing further: {', '.join(predicted)}." if predicted else ""
+        yield law + more
 
 
 def _doubts(one: Row, requested: Sequence[int]) -> Iterator[str]:
@@ -357,22 +324,13 @@ def _doubts(one: Row, requested: Sequence[int]) -> Iterator[str]:
 
 
 def _screening(one: Row) -> Iterator[str]:
-    """Sentences on each odd size of a series, or on why there is none, and the advice of every pattern."""
-    n_sizes, least = len(one["observations"]), ScreenRules().min_points
-    units = axis_of_series(one).units
-    odd = [row for row in one["observations"] if row["odd"]]
-    for row in odd:
+    """Sentences on each odd size of a series, and the advice of every pattern."""
+    for row in (row for row in one["observations"] if row["odd"]):
         expected = f"predict {number(row['expected_s'])} s" if row["expected_s"] else "differ"
         yield (
-            f"Left out of the fits: {number(row['procs'])} {units}, {number(row['runtime_s_median'])} s. "
-            f"The other sizes {expected}; --no-screen keeps it."
+            f"Left out of the fits: {number(row['procs'])} {axis_of_series(one).units}, "
+            f"{number(row['runtime_s_median'])} s. The other sizes {expected}; --no-screen keeps it."
         )
-    if n_sizes < least and not odd:
-        yield f"Odd sizes: not searched for below {least} sizes."
-    elif not odd:
-        is_wide = any(row["status"] == "wide_group" for row in one["patterns"])
-        why = "not searched for, as repeated runs differ too much" if is_wide else f"none of {n_sizes}"
-        yield f"Odd sizes: {why}."
     yield from (row["words"] for row in one["patterns"] if row["words"])
 
 
@@ -390,11 +348,7 @@ def _scaling(one: Row) -> Iterator[str]:
     found, axis = one["scalability"], axis_of_series(one)
     unit, units = axis.unit, axis.units
     if found is None or found["law"] == "constant":
-        yield (
-            f"No single law that gains from more {units} could be chosen. The average of all laws gains."
-            if found or _is_faster(one)
-            else f"No law here gains {FASTER - 1:.0%} or more from more {units}."
-        )
+        yield f"No single law that gains from more {units} could be chosen."
     else:
         largest, working = found["largest_useful_procs"], found["working_set_procs"]
         useful = f"{number(int(largest))} {units}" if largest else "not bounded by the chosen law"
@@ -410,10 +364,3 @@ def _scaling(one: Row) -> Iterator[str]:
         yield f"By the average of all laws: {', '.join(known)} {units}"
     if found["advice"]:
         yield found["advice"]
-
-
-def _is_faster(one: Row) -> bool:
-    """Whether any size ran faster than the smallest, or the prediction gains at a requested count."""
-    measured = [row["runtime_s_median"] for row in one["observations"] if row["runtime_s_median"]]
-    falls = len(measured) > 1 and measured[0] > FASTER * min(measured)
-    return falls or any(row["speedup"] is not None and row["speedup"] > FASTER for row in one["predictions"])

@@ -92,7 +92,7 @@ def test_an_odd_size_is_said_and_left_out_unless_told_otherwise(tmp_path: Path, 
     shown = walltime("scaling", "fit", tmp_path / "slow.csv", "--out", tmp_path / "fits.parquet").out
     kept = walltime("scaling", "fit", tmp_path / "slow.csv", "--no-screen").out
     assert "Left out of the fits: 16 processors, 162.5 s. The other sizes predict 8" in shown
-    assert "Left out" not in kept and "Odd sizes" not in kept
+    assert "Left out" not in kept
     odd = read_table(tmp_path / "fits.observations.parquet", OBSERVATIONS).column("odd").to_pylist()
     assert odd == [None] * 4 + ["slow"] + [None] * 2
     found, kept_found = (
@@ -114,13 +114,6 @@ def test_a_step_is_said_and_predicted_on_its_own_side(tmp_path: Path, walltime: 
     assert "runs 1.96 times faster" in (tmp_path / "p.html").read_text()
     predicted = json.loads(walltime(*made, "--json").out)["series"][0]["predictions"]
     assert [row["runtime_s"] for row in predicted] == pytest.approx([rows[2][1], rows[8][1]], rel=0.03)
-
-
-def test_few_sizes_and_clean_ones_say_that_nothing_is_odd(tmp_path: Path, walltime: Walltime) -> None:
-    (tmp_path / "lu.csv").write_text(LAN_LU)
-    (tmp_path / "few.csv").write_text("\n".join(LAN_LU.splitlines()[:5]))
-    assert "Odd sizes: none of 6." in walltime("scaling", "fit", tmp_path / "lu.csv").out
-    assert "Odd sizes: not searched for below 5 sizes." in walltime("scaling", "fit", tmp_path / "few.csv").out
 
 
 @pytest.mark.parametrize("given", ["0", "a", "1.5", "", ",", "-4", "²"])
@@ -276,7 +269,6 @@ def test_the_page_draws_as_far_as_was_asked_and_points_have_tooltips(tmp_path: P
     walltime("scaling", "fit", tmp_path / "lu.csv", "--predict", "4096", "--report", tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert "<title>4,096 processors: " in page and "median of 1 runs</title>" in page
-    assert "Glossary" in page
 
 
 def test_energy_and_energy_delay_by_count(tmp_path: Path, walltime: Walltime) -> None:

@@ -333,7 +333,7 @@ def fit_series(
         write_page(report, series_page(file.stem, curves, weak=weak))
     written = (write_series(out, tables) if out else {}) | ({"page": report} if report else {})
     blocks = (
-        *series_blocks(series, is_screened=screen, requested=at),
+        *series_blocks(series, at),
         *weak_blocks(weak),
         *show.notes(remarks),
         *show.wrote(written),
