@@ -4,8 +4,7 @@ A model's folder has model.json, arrays.parquet, and the runs in runs.parquet.
 """
 
 import math
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from pipeline.ingest.formats.table import UNKNOWN_CELLS
 from pipeline.inputs.answers import new_combinations
 from pipeline.inputs.declaration import parsed_formula
 from pipeline.inputs.encoding import numbers_of
-from pipeline.storage import write_atomically
+from pipeline.storage import read_metadata, write_atomically
 
 UNKNOWN = {word.lower() for word in UNKNOWN_CELLS}
 """Cells that say that a number is unknown, in lower case."""
@@ -73,20 +72,30 @@ def with_processors(table: pa.Table, declaration: inputs.Declaration) -> pa.Tabl
     return table.append_column(wanted, pa.array(values, pa.float64(), from_pandas=True))
 
 
-def asked_points(model: inputs.InputModel, at: Sequence[str], path: Path | None) -> pa.Table:
-    """The points of the options --at, or of a file; InputError where there is neither, both, or an unknown input."""
+def predicted_points(folder: Path, at: Sequence[str], path: Path | None) -> tuple[pa.Table, list[dict[str, Any]]]:
+    """ANSWERS at the points of the options --at, or of a file, and for each its inputs and its answer.
+
+    InputError where there is neither, both, or an unknown input.
+    """
     if bool(at) == bool(path):
         found = "both --at and --points" if at else "no point"
         raise InputError("walltime inputs predict", found, "either --at NAME=VALUE,... or --points FILE.csv")
+    model = read_model(folder)
     kinds = {one.name: one.type for one in model.declaration.inputs}
     points = read_runs(path) if path else points_at(kinds, at)
     if missing := sorted(kinds.keys() - set(points.column_names)):
-        raise _no_value(printable(str(path)), missing[0], kinds)
-    return with_processors(points, model.declaration)
+        where, found = printable(str(path)) if path else "--at", f"no {printable(missing[0], 60)}"
+        raise InputError(where, found, f"a value of each of {', '.join(kinds)}")
+    points = with_processors(points, model.declaration)
+    answers = inputs.predict(model, points)
+    return answers, _with_inputs(model, points, answers)
 
 
 def points_at(kinds: Mapping[str, inputs.InputType], texts: Sequence[str]) -> pa.Table:
-    """One row for each text NAME=VALUE,NAME=VALUE; values have the declared types, unknown ones are null."""
+    """One row for each text NAME=VALUE,NAME=VALUE, with the inputs that all of them have.
+
+    Values have the declared types, unknown ones are null.
+    """
     rows: list[dict[str, str]] = []
     for text in texts:
         where, row = f"--at {printable(text, 60)}", dict[str, str]()
@@ -100,23 +109,17 @@ def points_at(kinds: Mapping[str, inputs.InputType], texts: Sequence[str]) -> pa
             if kinds[name] in NUMBERS and value.lower() not in UNKNOWN and number_of(value) is None:
                 raise InputError(where, f"{printable(name, 40)} = {printable(value, 40)}", "a number")
             row[name] = value
-        if missing := [name for name in kinds if name not in row]:
-            raise _no_value(where, missing[0], kinds)
         rows.append(row)
-    return pa.table({n: column_of_cells([row[n] for row in rows], kind in NUMBERS) for n, kind in kinds.items()})
-
-
-def _no_value(where: str, name: str, names: Iterable[str]) -> InputError:
-    return InputError(where, f"no {printable(name, 60)}", f"a value of each of {', '.join(names)}")
+    named = {name: kind for name, kind in kinds.items() if all(name in row for row in rows)}
+    return pa.table({n: column_of_cells([row[n] for row in rows], kind in NUMBERS) for n, kind in named.items()})
 
 
 RUNS_FILE = "runs.parquet"
-_NAMED_FORMULA = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*=(.*)")
 
 
 def declaration_of(
     runs: pa.Table, target: str, named: str | None = None, types: Sequence[str] = (), derived: Sequence[str] = (), *,
-    procs: str | None = None, batch: str | None = None, time: str | None = None, censored: str | None = None,
+    procs: str | None = None, batch: str | None = None, time: str | None = None,
 ) -> inputs.Declaration:  # fmt: skip
     """What a person said about the columns of a table of runs, by the options of `walltime inputs learn`.
 
@@ -125,7 +128,7 @@ def declaration_of(
     A type that is not given is inferred from the column's values, and `learn` may find that it is a code; not the
     factors of the processors, which are counts.
     """
-    roles = {"target": target, "batch": batch, "time": time, "censored": censored}
+    roles = {"target": target, "batch": batch, "time": time}
     names = list(dict.fromkeys(words(named)))
     if named is None:
         names = [name for name in runs.column_names if name not in roles.values()]
@@ -146,7 +149,11 @@ def declaration_of(
         inputs.Input(one.name, told.get(one.name, one.type), is_inferred=one.name not in {*told, *counts})
         for one in inputs.inferred_inputs(runs, names)
     )
-    return inputs.Declaration(declared, tuple(map(_derived, derived)), target, procs, batch, time, censored)
+    # `name=formula`, or a formula that is its own name.
+    pairs = [(text.partition("=")[0].strip(), text.rpartition("=")[2].strip()) for text in derived]
+    if not all(formula for _, formula in pairs):
+        raise InputError("--derive", "no formula", "one as in P*Q or local=N/P")
+    return inputs.Declaration(declared, tuple(inputs.DerivedInput(*pair) for pair in pairs), target, procs, batch, time)
 
 
 def check_known(where: str, found: str, name: str, known: Sequence[str], expected: str = "one of ") -> None:
@@ -155,77 +162,38 @@ def check_known(where: str, found: str, name: str, known: Sequence[str], expecte
         raise InputError(where, found, f"{expected}{printable(', '.join(known), 300)}", did_you_mean(name, known))
 
 
-def _derived(text: str) -> inputs.DerivedInput:
-    """`name=formula`, or a formula that is its own name."""
-    named = _NAMED_FORMULA.fullmatch(text)
-    name, formula = (named[1], named[2].strip()) if named else (text.strip(), text.strip())
-    if not formula:
-        raise InputError(f"--derive {printable(text, 60)}", "no formula", "one as in P*Q or local=N/P")
-    return inputs.DerivedInput(name, formula)
-
-
-def write_model(model: inputs.InputModel, runs: pa.Table, folder: Path) -> list[Path]:
-    """Write the three files; the same runs in any order give the same bytes. Returns their paths.
-
-    Of the runs, the columns that the declaration names are kept.
-
-    The model comes last, so that a folder with a model has its runs.
-    """
-    declared = model.declaration
-    roles = (declared.target, declared.procs, declared.batch, declared.time, declared.censored)
-    named = {*roles, *(one.name for one in declared.inputs)}
-    ordered = runs.select(sorted(name for name in runs.column_names if name in named)).combine_chunks()
-    # Sorted under plain names: Arrow reads a name such as ".x" as a path.
-    plain = ordered.rename_columns([f"c{place}" for place in range(ordered.num_columns)])
-    plain = plain.sort_by([(name, "ascending") for name in plain.column_names])
-    ordered = plain.rename_columns(ordered.column_names).replace_schema_metadata(None)
-    with naming_path(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(folder / RUNS_FILE, lambda sink: pq.write_table(ordered, sink))
-        inputs.save(model, folder)
-    return [folder / name for name in ("model.json", "arrays.parquet", RUNS_FILE)]
-
-
 def read_model(folder: Path) -> inputs.InputModel:
     """The model of a folder; InputError where it is missing, damaged, or of another version."""
     with naming_path(folder):
         return inputs.load(folder)
 
 
-def read_learnt_runs(folder: Path) -> pa.Table:
-    """The runs that the model of a folder learnt from; InputError where their file is missing or damaged."""
-    path, expected = folder / RUNS_FILE, "the runs of a model"
-    try:
-        return pq.read_table(path, partitioning=None)
-    except (pa.ArrowInvalid, OSError) as error:
-        is_missing = isinstance(error, FileNotFoundError)
-        found = "no such file" if is_missing else f"no Parquet file ({printable(str(error), 80)})"
-        raise InputError(printable(str(path)), found, expected, "run walltime inputs learn again") from None
-
-
 def learn_from_csv(path: Path, rules: inputs.LearnRules, folder: Path, **said: Any) -> dict[str, Any]:
     """Learn a model from the runs of a CSV file, and write it; its method, inputs, errors and files in plain values.
 
-    `said` is what `declaration_of` takes. InputError where the file or an option cannot be used.
+    `said` is what `declaration_of` takes. InputError where the file or an option cannot be used. The same runs in any
+    order give the same bytes. The model comes last, so that a folder with a model has its runs.
     """
     runs = read_runs(path)
     declaration = declaration_of(runs, **said)
     runs = with_processors(runs, declaration)
     model = inputs.learn(runs, declaration, rules)
-    files, declared = write_model(model, runs, folder), asdict(model.declaration)
+    declared = asdict(model.declaration)
+    roles = (declared[role] for role in ("target", "procs", "batch", "time"))
+    named = {*roles, *(one["name"] for one in declared["inputs"])} & set(runs.column_names)
+    kept = runs.select(sorted(named))
+    ordered = pa.Table.from_pylist(sorted(kept.to_pylist(), key=repr), kept.schema)
+    with naming_path(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(folder / RUNS_FILE, lambda sink: pq.write_table(ordered, sink))
+        inputs.save(model, folder)
     return {
         "method": model.method, **{name: declared[name] for name in ("target", "inputs", "derived", "procs")},
         "error": asdict(model.error),
         "set_aside": {name: tally.rows for name, tally in model.report.set_aside.items()},
         "notes": list(model.report.notes),
-        "files": [str(path) for path in files],
+        "files": [str(folder / name) for name in ("model.json", "arrays.parquet", RUNS_FILE)],
     }  # fmt: skip
-
-
-def answered_points(model: inputs.InputModel, points: pa.Table) -> tuple[pa.Table, list[dict[str, Any]]]:
-    """ANSWERS, and for each point its inputs and its answer; InputError where the points cannot be read."""
-    answers = inputs.predict(model, points)
-    return answers, _with_inputs(model, points, answers)
 
 
 def _with_inputs(model: inputs.InputModel, points: pa.Table, table: pa.Table) -> list[dict[str, Any]]:
@@ -233,9 +201,7 @@ def _with_inputs(model: inputs.InputModel, points: pa.Table, table: pa.Table) ->
     return [{"inputs": own, **row} for own, row in zip(asked, table.to_pylist(), strict=True)]
 
 
-def suggested_runs(
-    model: inputs.InputModel, folder: Path, candidates: Path | None, cost: inputs.Cost
-) -> dict[str, Any]:
+def suggested_runs(folder: Path, candidates: Path | None, cost: inputs.Cost) -> dict[str, Any]:
     """The runs in plain values, how many candidates there were, and what they cost.
 
     `error_pct` is the model's error on held runs. Without `candidates` there may be no combination left to run; a file
@@ -243,8 +209,14 @@ def suggested_runs(
     """
     if cost.budget is not None and not 0 < cost.budget < math.inf:
         raise InputError("--budget", f"{cost.budget:g}", "a positive number")
-    found = read_runs(candidates) if candidates else new_combinations(model, read_learnt_runs(folder))
-    possible = with_processors(found, model.declaration)
+    model, learnt = read_model(folder), folder / RUNS_FILE
+    if candidates:
+        possible = read_runs(candidates)
+    else:
+        # It refuses what is no Parquet file.
+        read_metadata(learnt, "the runs of a model")
+        possible = new_combinations(model, pq.read_table(learnt, partitioning=None))
+    possible = with_processors(possible, model.declaration)
     table = inputs.suggest(model, possible, cost)
     rows = _with_inputs(model, possible.take(table.column("candidate")), table)
     return {"unit": str(cost.unit), "budget": cost.budget, "n_candidates": possible.num_rows,

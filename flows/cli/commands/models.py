@@ -42,7 +42,6 @@ def learn(
     procs: str | None = option("--procs COLUMN", "Column or formula of processors, as in P*Q; for costs of runs."),
     batch: str | None = option("--batch COLUMN", "Column with the batch of each run; no batch is split between folds."),
     time: str | None = option("--time COLUMN", "Column of times, as numbers; splits the runs without a batch."),
-    censored: str | None = option("--censored COLUMN", "Column that is true if a run was stopped before its end."),
     method: Literal["auto", "gp"] = option(
         "--method",
         "Kind of model; gp: Gaussian processes; auto: also boosted trees, if these lower the error.",
@@ -64,7 +63,7 @@ def learn(
 
     summary = learn_from_csv(
         runs, LearnRules(method=method, seed=seed), out, target=target, named=inputs, types=types or (),
-        derived=derive or (), procs=procs, batch=batch, time=time, censored=censored,
+        derived=derive or (), procs=procs, batch=batch, time=time,
     )  # fmt: skip
     return Answer(summary, view_model(summary))
 
@@ -88,15 +87,19 @@ def predict_points(
       walltime inputs predict model --points points.csv --json
     """
     from flows.services.files.table_files import write_any
-    from flows.services.input_models import answered_points, asked_points, read_model
+    from flows.services.input_models import predicted_points
     from pipeline.inputs.answers import ANSWERS
 
-    model = read_model(folder)
-    answers, rows = answered_points(model, asked_points(model, at or (), points))
+    answers, rows = predicted_points(folder, at or (), points)
     if out:
         write_any(out, answers, ANSWERS)
     is_refused = bool(rows) and all(row["median_s"] is None for row in rows)
-    return Answer({"answers": rows}, view_answers(rows), exit_code=REFUSED if is_refused else 0)
+    # A line for each point, then the reasons of those that are not ok.
+    shown = Grid(
+        "Predicted runtimes", columns("input_answers", inputs=_inputs), rows,
+        below=lambda row: f"{row['status']}, {row['reason']}." if row["reason"] else "",
+    )  # fmt: skip
+    return Answer({"answers": rows}, [shown], exit_code=REFUSED if is_refused else 0)
 
 
 def suggest(
@@ -119,12 +122,11 @@ def suggest(
     Examples:
       walltime inputs suggest model --budget 100000 --unit proc-seconds
     """
-    from flows.services.input_models import read_model, suggested_runs
+    from flows.services.input_models import suggested_runs
     from pipeline.inputs import Cost, CostUnit
 
-    most = 20 if runs is None and budget is None else runs
-    cost = Cost(CostUnit(unit), budget, most)
-    found = suggested_runs(read_model(folder), folder, candidates, cost)
+    cost = Cost(CostUnit(unit), budget, 20 if runs is None and budget is None else runs)
+    found = suggested_runs(folder, candidates, cost)
     return Answer(found, view_suggestions(found))
 
 
@@ -153,14 +155,6 @@ def view_model(found: Row) -> Iterator[Block]:
     )
     yield from found["notes"]
     yield from (Exact(f"Wrote {path}") for path in found["files"])
-
-
-def view_answers(rows: Sequence[Row]) -> Iterator[Block]:
-    """A line for each point, then the reasons of those that are not ok."""
-    yield Grid(
-        "Predicted runtimes", columns("input_answers", inputs=_inputs), rows,
-        below=lambda row: f"{row['status']}, {row['reason']}." if row["reason"] else "",
-    )  # fmt: skip
 
 
 def view_suggestions(found: Row) -> Iterator[Block]:
