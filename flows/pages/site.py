@@ -1,4 +1,4 @@
-"""The pages of a published run: the whole site, the index of its applications, and one for each application."""
+"""The pages of a published run: the whole site, and one for each application."""
 
 import hashlib
 import re
@@ -40,12 +40,11 @@ HOURS, MOST_JOBS = 24, 40
 """Of the picture of the queue."""
 
 OTHER_PAGES = {
-    SITE_PAGE: "the site",
     "clean.html": "what cleaning did",
     "backtest.html": "errors of the estimates",
     "replay.html": "what other estimates would have gained",
 }
-"""Files of other commands that the index links where they stand in its folder."""
+"""Files of other commands that the site's page links where they stand in its folder."""
 
 
 CHANGES = ("jobs", "set_aside", "groups", "reliable")
@@ -71,10 +70,10 @@ NIGHTS = columns(
 
 
 def write_pages(manifest: Manifest, facts: Row, folder: Path, cost: CostSettings) -> list[Path]:
-    """Write a page per application with a group of two sizes or a weak-scaling series, their index, and the site's.
+    """Write a page per application with a group of two sizes or a weak-scaling series, and the site's.
 
-    Returns the paths of index.html, of site.html, which shows the `site_facts`, and of the pages. A page lists groups
-    that gain from processors first, then those with most jobs, and says how many it omits.
+    Returns the paths of site.html, which shows the `site_facts`, and of the pages. A page lists groups that gain from
+    processors first, then those with most jobs, and says how many it omits.
     """
     table_kinds = (OBSERVATIONS, PATTERNS, FITS, PREDICTIONS, SCALABILITY)
     tables = {kind.name: read_table(manifest.path(kind.name), kind) for kind in table_kinds}
@@ -83,7 +82,7 @@ def write_pages(manifest: Manifest, facts: Row, folder: Path, cost: CostSettings
     pages: dict[str, Path] = {}
     every = _by_application(manifest, set(tables[SCALABILITY.name].column("group_id").to_pylist()))
     asked = {row["name"] or UNNAMED: row for row in facts["applications"]}
-    for name in sorted(every, key=_natural):
+    for name in sorted(every):
         drawn = [group for group in every[name] if group["n_sizes"] >= MIN_SIZES]
         weak = _weak(every[name], tables[OBSERVATIONS.name])
         if drawn or weak:
@@ -97,13 +96,10 @@ def write_pages(manifest: Manifest, facts: Row, folder: Path, cost: CostSettings
     shown = dict(facts) | {
         "applications": [{**row, "link": path and quote(path.name)} for row, path in zip(listed, paths, strict=True)],
         "n_hidden": len(facts["applications"]) - len(listed),
-        "others": {of: file for file, of in OTHER_PAGES.items() if file == SITE_PAGE or (folder / file).is_file()},
+        "others": {of: file for file, of in OTHER_PAGES.items() if (folder / file).is_file()},
         "templates": compared_templates(manifest),
     }  # fmt: skip
-    written = [
-        write_page(folder / "index.html", index_page(shown)), write_page(folder / SITE_PAGE, site_page(shown)),
-    ]  # fmt: skip
-    return [*written, *pages.values()]
+    return [write_page(folder / SITE_PAGE, site_page(shown)), *pages.values()]
 
 
 def _by_application(manifest: Manifest, gaining: set[str]) -> dict[str, list[dict[str, Any]]]:
@@ -113,13 +109,6 @@ def _by_application(manifest: Manifest, gaining: set[str]) -> dict[str, list[dic
     for group in sorted(groups, key=lambda row: (row["group_id"] not in gaining, -row["n_jobs"], row["group_id"])):
         found.setdefault(group["application"] or UNNAMED, []).append(group)
     return found
-
-
-def _natural(name: str) -> list[tuple[bool, int, str]]:
-    """A sort key in which 9 comes before 10."""
-    return [
-        (not part.isdecimal(), int(part[:18]) if part.isdecimal() else 0, part) for part in re.split(r"(\d+)", name)
-    ]
 
 
 def page_name(application: str) -> str:
@@ -155,20 +144,6 @@ def _is_in(table: pa.Table, names: list[str]) -> pa.ChunkedArray:
     return pc.is_in(table.column("group_id").cast(pa.string()), pa.array(names, pa.string()))
 
 
-def index_page(facts: Row) -> str:
-    """The page that links the page of each application."""
-    blocks: list[Block] = [show.Links("Other pages", facts["others"])] if facts["others"] else []
-    blocks += _applications(facts)
-    if facts["templates"]:
-        blocks += _section(
-            "How jobs are grouped", "", TEMPLATES, facts["templates"],
-            "Templates compared; jobs that share a template's values form a group. The score is the error on later "
-            "jobs, a little lower for the share of work in series.",
-        )  # fmt: skip
-    doubt = [facts["doubt"] or ""]
-    return page_of("Walltime: how applications scale", facts["site"], blocks, doubt, has_script=True)
-
-
 def site_page(facts: Row) -> str:
     """The page of a site; the same facts give the same bytes."""
     footer = f"Tables by Walltime {facts['code']}, run {facts['run_id']}; `walltime report --json` has the content."
@@ -183,7 +158,8 @@ def _state(facts: Row) -> Iterator[Block]:
         f"Last run: {last['state']} ({last['reason']}), {minute(last['ended'] or last['began'])} UTC. " if last else ""
     )
     yield f"{ran}Version `{facts['version']}`."
-    yield show.Links("Other pages", {"how applications scale": "index.html"})
+    if facts["others"]:
+        yield show.Links("Other pages", facts["others"])
     for one in facts["blocked"]:
         yield Lead(f"A version made {one['made']} is blocked by a check: run {one['run_id']}, in `blocked/`.")
     if ended := sum(week["n_ended"] for week in facts["limits"]["weeks"]):
@@ -203,17 +179,6 @@ def _section(
         yield show.Grid("", shown, rows, **how)
 
 
-def _applications(facts: Row) -> Iterator[Block]:
-    rows = facts["applications"]
-    yield from _section(
-        "Applications", "groups", APPLICATIONS, rows,
-        "Most processor-hours first. Reliable: the share of the kept jobs whose processor count has a prediction with "
-        "reliability ok (its 80% interval contained its share of later runs, and the ends are within 2.5 times). The "
-        "advice is for the largest group, as `walltime scaling advise` gives it.",
-        n_all=len(rows) + facts["n_hidden"], id="applications",
-    )  # fmt: skip
-
-
 def _tables(facts: Row) -> Iterator[Block]:
     yield from _section(
         "Use and waits by day", "days", columns("by_day"), facts["days"][::-1],
@@ -228,13 +193,19 @@ def _tables(facts: Row) -> Iterator[Block]:
     )  # fmt: skip
     if facts["user_queues"]:
         yield from _section(
-            "Users and queues", "groups", columns("users", **BY_USER), facts["user_queues"],
+            "Users and queues", "users", columns("users", **BY_USER), facts["user_queues"],
             "The log has no application names. Most processor-hours first. `walltime query` estimates a job of one of "
             "them, by `--user`, `--account` or `--queue`.",
-            id="users", source="walltime show jobs --csv",
+            source="walltime show jobs --csv",
         )  # fmt: skip
-    else:
-        yield from _applications(facts)
+    applications = facts["applications"]
+    yield from _section(
+        "Applications", "groups", APPLICATIONS, applications,
+        "Most processor-hours first. Reliable: the share of the kept jobs whose processor count has a prediction with "
+        "reliability ok (its 80% interval contained its share of later runs, and the ends are within 2.5 times). The "
+        "advice is for the largest group, as `walltime scaling advise` gives it.",
+        n_all=len(applications) + facts["n_hidden"], id="applications",
+    )  # fmt: skip
     yield from _section(
         "Queues and waits", "queues", columns("queues"), facts["queues"],
         "Jobs submitted in the last 28 days of the log. The wait is from submit to start.",
@@ -268,9 +239,14 @@ def _tables(facts: Row) -> Iterator[Block]:
         if facts["limits"]["weeks"] else "No job that Walltime planned with a shorter limit has ended yet.",
     )  # fmt: skip
     yield from _section(
+        "How jobs are grouped", "templates", TEMPLATES, facts["templates"],
+        "Templates compared; jobs that share a template's values form a group. The score is the error on later jobs, a "
+        f"little lower for the share of work in series. {facts['grouping'] or ''}",
+    )  # fmt: skip
+    yield from _section(
         "Nights", "nights", NIGHTS, facts["nights"],
         "Published versions, newest first, with the change since the version before. `walltime versions list` names "
-        f"them. {facts['grouping'] or ''}",
+        "them.",
     )  # fmt: skip
 
 

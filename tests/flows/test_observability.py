@@ -165,7 +165,7 @@ def test_the_page_of_a_site_shows_hostile_names_as_text(nights: Path, tmp_path: 
     assert not {tag for tag, _ in page.tags} & {"b", "img", "link", "iframe", "object"}
     assert not {name for _, attrs in page.tags for name in attrs if name.startswith("on") or name == "src"}
     links = [attrs["href"] for tag, attrs in page.tags if tag == "a" and not str(attrs["href"]).startswith("#")]
-    assert len(links) == len(HOSTILE) + 1 and all((tmp_path / str(link)).is_file() for link in links)
+    assert len(links) == len(HOSTILE) and all((tmp_path / str(link)).is_file() for link in links)
     # The names of the SVG format, and clips inside of a plot, are no addresses that a browser asks for.
     assert not re.search(r"https?://(?!www\.w3\.org/)|@import|url\((?!#)", text)
 

@@ -52,7 +52,7 @@ def _walltime(*words: object, cwd: Path) -> None:
 
 @pytest.fixture(scope="session")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with every kind of page: applications, their index, the site, cleaning, a backtest, a replay ..."""
+    """A folder with every kind of page: applications, the site, cleaning, a backtest, a replay ..."""
     folder = tmp_path_factory.mktemp("pages")
     config = ROOT / "configs" / "slurm.toml"
     _walltime("run", config, "--out", "tables", "--plain", "--quiet", cwd=folder)

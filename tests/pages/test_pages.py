@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-KINDS = ("index", "site", "clean", "backtest", "replay", "series", "phases", "application")
+KINDS = ("site", "clean", "backtest", "replay", "series", "phases", "application")
 DESKTOP, PHONE = (1280, 900), (390, 844)
 
 
@@ -78,7 +78,7 @@ def test_paper_shows_all_in_dark_ink(kind: str, pages: Path, browser: Any) -> No
         assert len(page.pdf(format="A4")) > 10_000
 
 
-@pytest.mark.parametrize("kind", ["index", "site"])
+@pytest.mark.parametrize("kind", ["site"])
 def test_the_table_of_applications_is_sorted_by_a_heading(kind: str, pages: Path, browser: Any) -> None:
     hours = "Array.from(document.querySelectorAll('#applications tbody tr')).map(r => Number(r.cells[1].dataset.v))"
     names = "Array.from(document.querySelectorAll('#applications tbody tr')).map(r => r.cells[0].textContent)"
@@ -97,19 +97,19 @@ def test_the_table_of_applications_is_sorted_by_a_heading(kind: str, pages: Path
         assert page.locator("#applications tbody tr").count() == len(fallen)
 
 
-def test_the_index_links_every_page_of_the_site(pages: Path, browser: Any) -> None:
-    with opened(browser, pages / "index.html") as page:
+def test_the_page_of_the_site_links_every_other_page(pages: Path, browser: Any) -> None:
+    with opened(browser, pages / "site.html") as page:
         links = page.evaluate("Array.from(document.querySelectorAll('a')).map(a => a.getAttribute('href'))")
-    expected = {path.name for path in pages.glob("*.html")} - {"index.html", "series.html", "phases.html"}
-    assert set(links) == expected
+    expected = {path.name for path in pages.glob("*.html")} - {"site.html", "series.html", "phases.html"}
+    assert {link for link in links if not link.startswith("#")} == expected
 
 
 @pytest.mark.parametrize("kind", ["clean", "backtest", "replay", "series", "phases", "application"])
 def test_pictures_have_axis_titles_alternative_texts_and_tooltips(kind: str, pages: Path, browser: Any) -> None:
     titles = {
-        "clean": ("jobs submitted", "time (UTC)", "busy processors"), "backtest": ("requested processors",),
+        "clean": ("jobs submitted", "time (UTC)"), "backtest": ("requested processors",),
         "replay": ("change of the mean bounded slowdown",), "series": ("processors", "runtime, s"),
-        "application": ("processors", "runtime, s"), "phases": ("rank", "time, s", "standard error"),
+        "application": ("processors", "runtime, s"), "phases": ("time, s", "standard error"),
     }  # fmt: skip
     with opened(browser, path_of(pages, kind)) as page:
         drawn = page.evaluate("Array.from(document.querySelectorAll('svg text')).map(t => t.textContent)")

@@ -136,7 +136,7 @@ def view_story(job: Mapping[str, Any]) -> Iterator[Block]:
 
 def report(
     published: Path = shared.FROM,
-    out: Path | None = option("--out PAGES", "The folder for index.html and the pages; needed without --user."),
+    out: Path | None = option("--out PAGES", "The folder for site.html and the pages; needed without --user."),
     user: str | None = shared.USER,
     procs_per_node: int | None = shared.NODE,
     rate: float | None = shared.RATE,
@@ -148,8 +148,8 @@ def report(
 ) -> Answer:
     """Draw a page per application: its runs, predicted curves with intervals, recommended counts and next runs.
 
-    Also site.html, on the whole site: how new the tables are, use and waits by day, failures, applications with advice,
-    queues, the worst estimates, waste, cleaning, accuracy by week, limits and nights.
+    Also site.html, on the whole site, which links them: how new the tables are, use and waits by day, failures,
+    applications with advice, queues, the worst estimates, waste, cleaning, accuracy by week, limits and nights.
 
     --user prints the usual jobs of one user instead, with their runtimes and the time to request.
 
@@ -173,12 +173,9 @@ def report(
         raise InputError("report", "no --out", "a folder for the pages, or --user NAME")
     with reading(published, as_of_seconds(as_of)) as manifest:
         facts = site_facts(published, manifest, carbon, users=users)
-        index, site, *pages = write_pages(manifest, facts, out, cost_of_run(manifest, procs_per_node, rate))
-    said = [
-        blocks.Exact(f"Wrote {len(pages)} {plural('page', len(pages))}, listed in {index}"),
-        blocks.Exact(f"Wrote {site}"),
-    ]
-    return Answer({"index": index, "pages": pages, "site_page": site, **facts}, said)
+        site, *pages = write_pages(manifest, facts, out, cost_of_run(manifest, procs_per_node, rate))
+    said = [f"Wrote {len(pages)} {plural('page', len(pages))} of applications", blocks.Exact(f"Wrote {site}")]
+    return Answer({"pages": pages, "site_page": site, **facts}, said)
 
 
 def list_versions(published: Path = shared.FROM) -> Answer:
