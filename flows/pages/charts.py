@@ -89,7 +89,6 @@ class Bars:
     high: ArrayLike
     colour: str = "kept"
     opacity: float = 1.0
-    title: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,10 +152,10 @@ def rule(x: float | None = None, y: float | None = None, dash: str = "", colour:
     return Line(ends if x is None else (x, x), ends if y is None else (y, y), colour, dash=dash)
 
 
-def bars(x: ArrayLike, heights: ArrayLike, colour: str = "kept", width: float = 0.8, title: str = "") -> Bars:
+def bars(x: ArrayLike, heights: ArrayLike, width: float = 0.8) -> Bars:
     """Bars that stand on zero, each around its x."""
     middle, tops = np.asarray(x, np.float64), np.asarray(heights, np.float64)
-    return Bars(middle - width / 2, middle + width / 2, np.minimum(tops, 0), np.maximum(tops, 0), colour, title=title)
+    return Bars(middle - width / 2, middle + width / 2, np.minimum(tops, 0), np.maximum(tops, 0))
 
 
 def stairs(edges: ArrayLike, heights: ArrayLike, colour: str = "ink", width: float = 0.7) -> Line:
@@ -352,7 +351,7 @@ def _shape(mark: Mark, x_of: Placed, y_of: Placed) -> str:
             there, back = _path(x[known], low[known]), _path(x[known][::-1], high[known][::-1])
             return _filled(there + back.replace("M", "L", 1), mark.colour, mark.opacity)
         case Bars():
-            return _titled(_rectangles(mark, x_of, y_of), mark.title)
+            return _rectangles(mark, x_of, y_of)
         case Dots():
             points = zip(np.ravel(x_of(mark.x)).tolist(), np.ravel(y_of(mark.y)).tolist(), strict=True)
             named = zip(points, mark.titles or repeat(""), strict=False)

@@ -11,7 +11,7 @@ import numpy as np
 
 from flows.pages import blocks as show
 from flows.pages import charts
-from flows.pages.blocks import Block, Column, Detail, Figure, Grid, Heading, columns, fixed, percent
+from flows.pages.blocks import Block, Column, Detail, Grid, Heading, columns, fixed, percent
 from flows.services.studies import BacktestResult, ranked
 from pipeline.evaluate.backtest import TRAIN_SHARE
 from pipeline.schedule.verdict import ReplayResult, average_changes, best_case, case_of, medians, sentences, whole
@@ -49,7 +49,7 @@ def backtest_blocks(
 ) -> Iterator[Block]:
     """A table per log, the best method first and marked, with charts on a page; by month or size if `by` is given."""
     for result in found:
-        yield Detail([Heading(result.log), _figures(result.ranked[0])])
+        yield Detail([Heading(result.log)])
         yield _methods(result)
         yield from _remarks(result)
         yield Detail(_charts(result))
@@ -70,18 +70,6 @@ def backtest_page(found: Sequence[BacktestResult]) -> str:
 
     blocks = backtest_blocks([replace(result, cpu_s={}) for result in found])
     return page_of("Backtest", "Errors of the estimates", blocks, BACKTEST_INTRO, SOURCE)
-
-
-def _figures(best: Row) -> show.Figures:
-    """What the best method reached."""
-    figures = {
-        "mean absolute error over the mean runtime": fixed(best["mae_over_mean"]),
-        "median error of a job's runtime": fixed(best["median_abs_pct"], 0) + "%",
-        "of jobs inside the 80% interval": percent(best["coverage_80"]),
-        "of jobs no longer than the 95% quantile": percent(best["coverage_q95"]),
-        "of the request is the 95% quantile, medians compared": fixed(best["q95_over_request"]),
-    }
-    return show.Figures([Figure(value, meaning) for meaning, value in figures.items() if value not in ("", "%")])
 
 
 def _methods(result: BacktestResult) -> Grid:

@@ -186,8 +186,6 @@ def test_times_are_readable_unless_they_are_asked_for_as_they_are(
     submits = jobs.column("submit_s").to_pylist()
     shown = walltime("show", "--from", out, "jobs", "--limit", "95").out
     assert "2024-01-08T00:00:59Z" in shown and str(submits[0]) not in shown
-    raw = walltime("show", "--from", out, "jobs", "--limit", "95", "--epoch").out
-    assert str(submits[0]) in raw and "2024-01-08T" not in raw
     rows = json.loads(walltime("show", "--from", out, "jobs", "--limit", "95", "--json").out)["shown"]
     assert [row["submit_s"] for row in rows] == submits
 
@@ -224,7 +222,7 @@ def completed(line: str, **variables: str) -> str:
 def test_the_shell_completes_commands_options_and_tables() -> None:
     assert completed("walltime sca").split() == ["scaling"]
     assert completed("walltime scaling f").split() == ["fit"]
-    assert completed("walltime show --ep").split() == ["--epoch"]
+    assert completed("walltime show --se").split() == ["--select"]
     assert completed("walltime show pre").split() == ["predictions"]
 
 

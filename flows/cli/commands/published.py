@@ -33,7 +33,6 @@ def show(  # noqa: PLR0911  (a return for each thing that can be shown)
     select: str | None = option("--select A,B", "Only these columns; default: all."),
     limit: int | None = option("--limit", f"Number of rows; default: {ROWS_SHOWN}, with --csv and --out all.", min=1),
     as_of: str | None = shared.AS_OF,
-    epoch: bool = option("--epoch", "Print times as seconds since 1970 UTC, as they are stored.", False),
     columns: bool = option("--columns", "Instead: columns with type, unit and meaning, of one or all tables.", False),
     csv: bool = option("--csv", "Print the rows as CSV on stdout.", False),
     out: Path | None = option("--out FILE", "Write the rows to a file: .csv, .parquet, .json or .xlsx."),
@@ -42,8 +41,8 @@ def show(  # noqa: PLR0911  (a return for each thing that can be shown)
 ) -> Answer | None:
     """Show what a run has published: its manifest, or the rows of a table.
 
-    Times are printed as UTC, as in 2026-01-31T08:00:00Z; with --epoch, --csv, --out and --json they are seconds since
-    1970. The table `unreadable` has the number of unreadable records for each reason, then the records.
+    Times are printed as UTC, as in 2026-01-31T08:00:00Z; with --csv, --out and --json they are seconds since 1970.
+    The table `unreadable` has the number of unreadable records for each reason, then the records.
     Table errors compares the estimate at submit with the runtime, for the jobs that ended last: the largest errors
     first, each with what may explain it.
 
@@ -96,7 +95,7 @@ def show(  # noqa: PLR0911  (a return for each thing that can be shown)
             return Answer({"table": table, "rows": 0, "shown": []}, ["Every record could be read."])
         if not csv and out is None:
             facts = browse.table_rows(shown, **rows, limit=limit or ROWS_SHOWN)
-            return Answer(facts, view_rows(facts, frozenset() if epoch else shown.instants))
+            return Answer(facts, view_rows(facts, shown.instants))
         with browse.selected_rows(shown, **rows, limit=limit) as found:
             if out is not None:
                 return Answer(None, blocks.wrote({shown.name: write_selection(out, found)}))
@@ -358,7 +357,7 @@ def view_columns(tables: Mapping[str, Mapping[str, Any]]) -> Iterator[Block]:
     for name, table in tables.items():
         yield blocks.Grid(f"{name}: {table['meaning']}", shown, table["columns"])
     if any(column["unit"] == INSTANT_UNIT for table in tables.values() for column in table["columns"]):
-        yield "Times are numbers in the files; `walltime show` prints them as UTC, and with --epoch as numbers."
+        yield "Times are numbers in the files; `walltime show` prints them as UTC."
 
 
 def view_user_jobs(facts: Mapping[str, Any]) -> Iterator[Block]:

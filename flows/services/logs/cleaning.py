@@ -1,13 +1,13 @@
 """Flagged jobs for commands that score or replay a log, and what `walltime clean` does with a table of jobs."""
 
 import os
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from flows.services.files.os_errors import config_settings
 from flows.services.files.table_files import scratch_folder, write_any, write_any_batches, write_page
@@ -70,45 +70,34 @@ class Cleaned:
 
     @property
     def title(self) -> str:
-        """The clusters of the jobs, or the files they come from where no cluster is named."""
-        sites = _names(self.jobs, "site")
-        unnamed = SiteSettings().name
-        return sites if sites not in ("", unnamed) else _names(self.jobs, "source_file") or self.settings.site.name
+        """The first cluster of the jobs, or the file's name where no cluster is named."""
+        sites = sorted({*self.jobs.column("site").unique().to_pylist()} - {SiteSettings().name})
+        return str(sites[0]) if sites else self.source.name
 
     def burst_rows(self) -> list[dict[str, Any]]:
         """BURSTS in plain values: removed bursts first, then suspects, each in falling order of prominence.
 
         Added to its columns: outcome, which says what the site's own rules left of the burst.
         """
-        flags = self.jobs.column("flag").cast(pa.string())
-        own = [str(flag) for flag in BURST_FLAGS.values()]
-        kept, dropped = self._with(pc.is_null(flags)), self._with(pc.equal(flags, str(Flag.SITE_DROP)))
-        flagged = self._with(pc.is_in(flags, value_set=pa.array(own)))
-        rows = sorted(self.bursts.to_pylist(), key=_prominence)
-        return [row | {"outcome": _outcome(row, kept, dropped, flagged)} for row in rows]
+        flags = defaultdict[str, set[str | None]](set)
+        for row in self.jobs.select(["burst_id", "flag"]).group_by(["burst_id", "flag"]).aggregate([]).to_pylist():
+            flags[row["burst_id"]].add(row["flag"])
+        rows = [row | {"outcome": _outcome(row["tier"], flags[row["burst_id"]])} for row in self.bursts.to_pylist()]
 
-    def _with(self, chosen: pa.ChunkedArray) -> set[str]:
-        """The bursts with at least one of these jobs."""
-        return set(self.jobs.column("burst_id").filter(chosen).drop_null().unique().to_pylist())
+        def rank(row: Mapping[str, Any]) -> tuple[bool, float, int, str]:
+            # Probes and timers run through the whole log and have no machine-weeks.
+            ahead = float("inf") if row["machine_weeks"] is None else row["machine_weeks"]
+            return row["tier"] != "remove", -ahead, -row["n_jobs"], row["burst_id"]
+
+        return sorted(rows, key=rank)
 
 
-def _outcome(burst: Mapping[str, Any], kept: Container[str], dropped: Container[str], flagged: Container[str]) -> str:
+def _outcome(tier: str, flags: Collection[str | None]) -> str:
     """Jobs of a burst to remove have no flag only where a rule keeps them or the flag is turned off."""
-    name = burst["burst_id"]
-    if burst["tier"] == "remove":
-        return "set aside" if name not in kept else "kept in part" if name in flagged else "kept by rule"
-    return "suspect" if name not in dropped else "dropped in part" if name in kept else "dropped by rule"
-
-
-def _names(jobs: pa.Table, column: str) -> str:
-    first, *others = sorted(str(name) for name in jobs.column(column).unique().drop_null().to_pylist()) or [""]
-    return f"{first} and {len(others)} more" if others else first
-
-
-def _prominence(burst: dict[str, Any]) -> tuple[bool, float, int, str]:
-    # Probes and timers run through the whole log and have no machine-weeks.
-    ahead = float("inf") if burst["machine_weeks"] is None else burst["machine_weeks"]
-    return burst["tier"] != "remove", -ahead, -burst["n_jobs"], burst["burst_id"]
+    if tier == "remove":
+        own = {str(flag) for flag in BURST_FLAGS.values()}
+        return "set aside" if None not in flags else "kept in part" if own & set(flags) else "kept by rule"
+    return "suspect" if str(Flag.SITE_DROP) not in flags else "dropped in part" if None in flags else "dropped by rule"
 
 
 def clean_jobs(path: Path, config: Path | None) -> Cleaned:

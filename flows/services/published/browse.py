@@ -18,8 +18,8 @@ from flows.services.quantities import instant
 from pipeline.columns import QUANTILES
 from pipeline.errors import InputError, did_you_mean, printable
 from pipeline.publish import Manifest, reading
-from pipeline.publish.versions import StoredVersion, stored_versions
-from pipeline.schema import INSTANT_UNIT, Column, TableKind
+from pipeline.publish.versions import stored_versions
+from pipeline.schema import INSTANT_UNIT
 from pipeline.storage import read_metadata, write_table
 from pipeline.tables import ERRORS, JOBS, TABLES, UNREADABLE, WASTE
 from pipeline.usage.waste import USERS
@@ -111,32 +111,34 @@ def manifest_facts(manifest: Manifest) -> dict[str, Any]:
 
 
 def version_rows(output_dir: Path) -> list[dict[str, Any]]:
-    """The versions in a folder in plain values, the published one first; InputError where there is none."""
+    """The versions in a folder in plain values, the published one first; what nothing on disk says is null.
+
+    InputError where there is none.
+    """
     versions = stored_versions(output_dir)
     if not versions:
         where, do = printable(str(output_dir)), "give the folder to which a run has published"
         raise InputError(where, "no versions", "published tables", do)
-    return [_version_row(one, one.manifest) for one in versions]
-
-
-def _version_row(one: StoredVersion, own: Manifest | None) -> dict[str, Any]:
-    """One version; what nothing on disk says is null."""
-    return {
-        "version": one.folder,
-        "name": one.name,
-        "run_id": one.run_id or None,
-        "made": instant(one.created_s or None),
-        "site": own.site if own else None,
-        "logs": [log.name for log in own.logs] if own else None,
-        "newest_job": instant(own.data_newest_end_s) if own else None,
-        "from": instant(own.from_s) if own else None,
-        "to": instant(own.to_s) if own else None,
-        "is_published": one.place == 0,
-        "is_pinned": one.is_pinned,
-        "is_withdrawn": one.is_withdrawn,
-        "was_published": one.place is not None,
-        "bytes": sum(file.stat().st_size for file in one.path.iterdir()),
-    }
+    rows = []
+    for one in versions:
+        own = one.manifest
+        rows.append({
+            "version": one.folder,
+            "name": one.name,
+            "run_id": one.run_id or None,
+            "made": instant(one.created_s or None),
+            "site": own.site if own else None,
+            "logs": [log.name for log in own.logs] if own else None,
+            "newest_job": instant(own.data_newest_end_s) if own else None,
+            "from": instant(own.from_s) if own else None,
+            "to": instant(own.to_s) if own else None,
+            "is_published": one.place == 0,
+            "is_pinned": one.is_pinned,
+            "is_withdrawn": one.is_withdrawn,
+            "was_published": one.place is not None,
+            "bytes": sum(file.stat().st_size for file in one.path.iterdir()),
+        })  # fmt: skip
+    return rows
 
 
 def table_rows(table: ShownTable, where: str | None, select: str | None, limit: int) -> dict[str, Any]:
@@ -144,7 +146,7 @@ def table_rows(table: ShownTable, where: str | None, select: str | None, limit: 
 
     Of table UNREADABLE also the number of records by reason, the most frequent first.
     """
-    database, view = table.database, _view(table, where, select)
+    database, view = table.database, _view(where, select)
     counts = [database.execute(f"SELECT count(*) FROM ({one})").fetchone()[0] for one in ("FROM t", view)]  # noqa: S608 # nosec B608 # checked
     shown = plain_rows(database.execute(f"{view} LIMIT {int(limit)}"))
     found = {"table": table.name, "rows": counts[0], "matching": counts[1], "shown": shown}
@@ -173,7 +175,7 @@ def queried_rows(manifest: Manifest, sql: str, **values: Any) -> list[dict[str, 
 
 def selected_rows(table: ShownTable, where: str | None, select: str | None, limit: int | None) -> pa.RecordBatchReader:
     """The chosen columns of the rows that satisfy a condition, as a stream that is read as it is taken."""
-    query = _view(table, where, select) + (f" LIMIT {int(limit)}" if limit else "")
+    query = _view(where, select) + (f" LIMIT {int(limit)}" if limit else "")
     return pa.RecordBatchReader.from_stream(table.database.sql(query))
 
 
@@ -187,24 +189,21 @@ def described_tables(table: str | None) -> dict[str, dict[str, Any]]:
             "TABLE", f"table {printable(table)}", f"one of {', '.join(TABLES)}", did_you_mean(table, TABLES)
         )
     return {
-        kind.name: {"meaning": kind.meaning, "columns": [_described(one, kind) for one in kind.columns]}
+        kind.name: {
+            "meaning": kind.meaning,
+            "columns": [
+                {"name": one.name, "type": str(one.field(on_disk=True).type), "unit": one.unit, "meaning": one.meaning,
+                 "is_key": one.name in kind.key, "is_nullable": not one.is_required} for one in kind.columns
+            ],
+        }
         for kind in TABLES.values()
         if table in (None, kind.name)
-    }
+    }  # fmt: skip
 
 
-def _described(column: Column, kind: TableKind) -> dict[str, Any]:
-    plain = {"name": column.name, "type": str(column.field(on_disk=True).type), "unit": column.unit}
-    return plain | {"meaning": column.meaning, "is_key": column.name in kind.key, "is_nullable": not column.is_required}
-
-
-def _view(table: ShownTable, where: str | None, select: str | None) -> str:
-    """A query for the rows that satisfy a condition; InputError for columns that the table lacks."""
-    names = [name.strip() for name in (select or "").split(",") if name.strip()]
-    for name in names:
-        if name not in table.units:
-            expected = f"columns of {', '.join(table.units)}"
-            raise InputError("--select", f"column {printable(name)}", expected, did_you_mean(name, table.units))
+def _view(where: str | None, select: str | None) -> str:
+    """A query for these columns (None: all) of the rows that satisfy a condition."""
+    names = [name.strip().replace('"', '""') for name in (select or "").split(",") if name.strip()]
     chosen = ", ".join(f'"{name}"' for name in names) or "*"
     if where is not None:
         # Parsed alone, so that a condition cannot end its brackets.
@@ -217,7 +216,8 @@ def _bad_condition(error: duckdb.Error, columns: Sequence[str]) -> InputError:
     message = re.split(r"\n|LINE \d+:|Candidate ", str(error))[0].partition(": ")[2].strip().rstrip(".!")
     if named := re.match(r'Referenced column "(.*?)" not found', message):
         hint = did_you_mean(named[1], columns, "texts stand in single quotes")
-        return InputError("--where", f"no column {printable(named[1])}", f"one of {', '.join(columns)}", hint)
+        found = f"no column {printable(named[1])}"
+        return InputError("--where or --select", found, f"one of {', '.join(columns)}", hint)
     found = f"a condition that cannot be used ({printable(message, 300)})"
     return InputError("--where", found, "an SQL condition on the table's columns", 'write it as in "procs > 64"')
 

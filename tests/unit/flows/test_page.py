@@ -26,7 +26,7 @@ GRID = Grid(HOSTILE, (text(HOSTILE, 0), Column("n", 1)), [(HOSTILE, 1)], below=l
 
 MARKS = (
     Line([1, 2], [1, 2], title=HOSTILE),
-    Bars(0, 1, 0, [1, 2], title=HOSTILE),
+    Bars(0, 1, 0, [1, 2]),
     Dots([1], [2], titles=[HOSTILE]),
     Dots([1], [2], titles=[HOSTILE], is_cross=True),
 )
