@@ -9,9 +9,10 @@ import pyarrow as pa
 from scipy.special import ndtri
 
 from flows.services.quantities import chosen_names
-from pipeline.arrays import Floats
+from pipeline.arrays import Floats, floats
 from pipeline.errors import InputError
-from walltime.frames import arrow_of, with_column
+from pipeline.tables import JOBS
+from walltime.frames import arrow_of, converted, require, with_column
 
 MEDIAN = 0.5
 ARRAY = "array"
@@ -20,6 +21,9 @@ ARRAY = "array"
 
 class Estimator:
     """Parameters are attributes of the same names, set by the constructor alone; what is learnt ends in `_`."""
+
+    _shares: tuple[float, ...]
+    """Quantiles that are calibrated, in order; others are interpolated."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The constructor's arguments by name; `deep` has no effect, because none of them is an estimator."""
@@ -46,6 +50,24 @@ class Estimator:
         defaults = inspect.signature(type(self)).parameters
         changed = {name: one for name, one in self.get_params().items() if one != defaults[name].default}
         return f"{type(self).__name__}({', '.join(f'{name}={one!r}' for name, one in changed.items())})"
+
+    def _quantiles_of(self, table: pa.Table) -> Floats:
+        """(rows, shares) quantiles of the runtime at `shares`, s; NaN: none."""
+        raise NotImplementedError
+
+    def score(self, frame: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """The coefficient of determination (R squared) of log runtimes where they are known, in s; 1 is best."""
+        table, _ = with_target(frame, y, "score")
+        require(table, ["runtime_s"], "score")
+        actual_s = floats(pa.table(converted(table, JOBS, ["runtime_s"], "score")), "runtime_s")
+        predicted_s = self._quantiles_of(table)[:, self._shares.index(MEDIAN)]
+        known = (actual_s > 0) & np.isfinite(predicted_s)
+        given = np.ones(len(known)) if sample_weight is None else sample_weight
+        weight = per_row(given, len(known), "score", "sample_weight")[known]
+        logs, predicted = np.log(actual_s[known]), np.log(np.maximum(predicted_s[known], 1e-9))
+        mean = np.average(logs, weights=weight)
+        errors, spread = (np.average(off**2, weights=weight) for off in (predicted - logs, logs - mean))
+        return float(1 - errors / spread)
 
     def checked_fitted(self) -> None:
         """InputError where `fit` was not called."""
@@ -99,15 +121,3 @@ def with_quantiles(
         # A number to the power of 0 is 1, so that the known quantiles come out as they are.
         table = with_column(table, name, quantiles_s[:, above - 1] ** (1 - part) * quantiles_s[:, above] ** part)
     return table
-
-
-def r_squared(predicted_s: Floats, actual_s: Floats, sample_weight: Any = None) -> float:
-    """The coefficient of determination of log runtimes where both are known; 1 is best."""
-    known = (actual_s > 0) & np.isfinite(predicted_s)
-    weight = per_row(
-        np.ones(len(known)) if sample_weight is None else sample_weight, len(known), "score", "sample_weight"
-    )
-    logs, predicted = np.log(actual_s[known]), np.log(np.maximum(predicted_s[known], 1e-9))
-    mean = np.average(logs, weights=weight[known])
-    errors, spread = (np.average(off**2, weights=weight[known]) for off in (predicted - logs, logs - mean))
-    return float(1 - errors / spread)

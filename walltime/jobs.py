@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from flows.services.quantities import chosen_names
 from flows.services.studies import chosen_cases, replayed, subject_of
-from pipeline.arrays import DAY_S, Floats, floats
+from pipeline.arrays import DAY_S, Floats
 from pipeline.clean import SET
 from pipeline.clean import clean as clean_jobs
 from pipeline.config_file import load_settings, parse_settings
@@ -29,8 +29,8 @@ from pipeline.schedule.starts import LEVELS, expected, log_of, queue_names, reco
 from pipeline.schedule.workload import Shakes
 from pipeline.settings import RunSettings
 from pipeline.tables import BACKTEST, JOBS, REPLAY
-from walltime.estimator import MEDIAN, Estimator, r_squared, with_quantiles, with_target
-from walltime.frames import KINDS, arrow_of, converted, frame_of, jobs_of, plain, require, with_column
+from walltime.estimator import MEDIAN, Estimator, with_quantiles, with_target
+from walltime.frames import KINDS, arrow_of, converted, frame_of, jobs_of, plain, with_column
 
 Site = str | Mapping[str, Any] | None
 
@@ -43,7 +43,6 @@ ASKED = tuple(dict.fromkeys((*WHO, *WHAT, *ATTRIBUTES, *COUNTS)))
 
 KNOWN = tuple(sorted(CALIBRATED))
 """The quantiles that are calibrated, in order."""
-IN_ORDER = [CALIBRATED.index(share) for share in KNOWN]
 
 Method = Callable[[Any, Any], Any]
 """A method of one's own: from the jobs that ended before a day and those submitted on it to runtimes of these, s."""
@@ -234,6 +233,8 @@ class JobEstimator(Estimator):
     True
     """
 
+    _shares = KNOWN
+
     def __init__(self, site: Site = None, *, config: str | Path | None = None) -> None:
         self.site, self.config = site, config
 
@@ -256,16 +257,9 @@ class JobEstimator(Estimator):
         known at the earliest of their submits.
         """
         table, kind = arrow_of(jobs, "estimate, jobs")
-        return frame_of(with_quantiles(table, levels, quantiles, KNOWN, self._answers(table)), kind, like=jobs)
+        return frame_of(with_quantiles(table, levels, quantiles, KNOWN, self._quantiles_of(table)), kind, like=jobs)
 
-    def score(self, jobs: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """The coefficient of determination (R squared) of log runtimes on jobs with their runtimes (s); 1 is best."""
-        table, _ = with_target(jobs, y, "score")
-        require(table, ["runtime_s"], "score")
-        actual_s = floats(pa.table(converted(table, JOBS, ["runtime_s"], "score")), "runtime_s")
-        return r_squared(self._answers(table)[:, KNOWN.index(MEDIAN)], actual_s, sample_weight)
-
-    def _answers(self, table: pa.Table) -> Floats:
+    def _quantiles_of(self, table: pa.Table) -> Floats:
         """(jobs, 7) quantiles at KNOWN, s, in the order of the rows."""
         self.checked_fitted()
         names = [name for name in ASKED if name in table.column_names]
@@ -284,7 +278,7 @@ class JobEstimator(Estimator):
             state = learn(past, first_s)
         order, site = np.argsort(submit_s, kind="stable"), self.settings_.site
         questions = questions_of([rows[at] for at in order], submit_s[order], site.timezone, site.procs_per_node)
-        return estimate_jobs(state, completed(state, questions))[np.argsort(order)][:, IN_ORDER]
+        return estimate_jobs(state, completed(state, questions))[np.argsort(order)][:, np.argsort(CALIBRATED)]
 
 
 def when(log: Any, at_s: float | None = None, site: Site = None, *, config: str | Path | None = None) -> Any:
@@ -393,15 +387,12 @@ def backtest(
     listed = [methods] if isinstance(methods, str) or callable(methods) else list(methods or ())
     estimators: dict[str, BacktestMethod] = {}
     for nth, one in enumerate(listed, 1):
-        if not (isinstance(one, str) or callable(one)):
-            expected = f"a name ({', '.join(METHODS)}) or a function of (known, new)"
-            raise InputError("backtest", f"a method that is {printable(repr(one), 60)}", expected)
         if callable(one):
             name = getattr(one, "__name__", f"method {nth}")
             if name in estimators or name in METHODS:
                 raise InputError("backtest", f"two methods of the name {printable(name)}", "a name for each function")
             estimators[name] = _daily(name, one, jobs, kind)
-    named = [one for one in listed if isinstance(one, str)]
+    named = [str(one) for one in listed if not callable(one)]
     names = chosen_names(named, METHODS, "--methods") if named or not listed else []
     table, _ = backtest_log(jobs, settings, {n: method_with_settings(n, settings) for n in names} | estimators)
     return frame_of(plain(table, BACKTEST), kind)

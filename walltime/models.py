@@ -21,7 +21,7 @@ from pipeline.scaling.fit import Loss
 from pipeline.scaling.fitted_series import fit_and_predict, predictions_at, series_as_dicts, with_answers
 from pipeline.settings import GroupSettings, SiteSettings
 from pipeline.tables import FITS, GROUPS, JOBS, OBSERVATIONS, PREDICTIONS, SCALABILITY
-from walltime.estimator import ARRAY, MEDIAN, Estimator, per_row, r_squared, with_quantiles, with_target
+from walltime.estimator import ARRAY, MEDIAN, Estimator, per_row, with_quantiles, with_target
 from walltime.frames import arrow_of, converted, frame_of, jobs_of, plain, require, with_column
 
 NEEDED = ("procs", "runtime_s")
@@ -68,6 +68,8 @@ class ScalingModel(Estimator):
     [100.0, 55.0, 32.5, 21.2, 15.6]
     """
 
+    _shares = tuple(INTERVAL_QUANTILES)
+
     def __init__(
         self, by: Sequence[str] | None = None, *, loss: Loss = "relative", max_procs: int | None = None
     ) -> None:
@@ -79,8 +81,7 @@ class ScalingModel(Estimator):
         `y` has the runtimes in s where `runs` has no column `runtime_s`; `runs` may then also be an array of one column
         of processor counts. `sample_weight` says how many equal runs a row stands for.
         """
-        if self.loss not in ("relative", "log"):
-            raise InputError("fit", f"loss = {printable(repr(self.loss))}", "relative or log")
+        chosen_names([self.loss], ("relative", "log"), "loss")
         table, self.kind_ = with_target(runs, y, "fit")
         if sample_weight is not None:
             times = per_row(sample_weight, table.num_rows, "fit", "sample_weight")
@@ -92,13 +93,6 @@ class ScalingModel(Estimator):
         observations, self.names_ = _observed(table, self.by, "fit")
         self.tables_ = fit_and_predict(observations, [], self.max_procs, self.loss)
         return self
-
-    def score(self, runs: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """The coefficient of determination (R squared) of log runtimes on runs of these series; 1 is best."""
-        table, _ = with_target(runs, y, "score")
-        found = self._of_rows(table, "score")
-        actual_s = floats(pa.table(converted(table, JOBS, ["runtime_s"], "score")), "runtime_s")
-        return r_squared(found[:, 2], actual_s, sample_weight)
 
     @property
     def observations(self) -> Any:
@@ -124,10 +118,10 @@ class ScalingModel(Estimator):
         """
         if hasattr(procs, "columns") or hasattr(procs, "column_names") or np.ndim(procs) == 2:
             table, kind = with_target(procs, None, "predict")
-            found = self._of_rows(table, "predict")
+            found = self._quantiles_of(table)
             if kind == ARRAY:
-                return found[:, 2]
-            table = with_quantiles(table, levels, quantiles, tuple(INTERVAL_QUANTILES), found)
+                return found[:, self._shares.index(MEDIAN)]
+            table = with_quantiles(table, levels, quantiles, self._shares, found)
             return frame_of(table, kind, like=procs)
         counts = _whole_counts([procs] if isinstance(procs, int) else list(procs))
         return frame_of(plain(self._predicted(counts), PREDICTIONS), self.kind_)
@@ -149,12 +143,12 @@ class ScalingModel(Estimator):
         self.checked_fitted()
         return predictions_at(self.tables_, sorted(counts), SiteSettings(max_procs=self.max_procs))
 
-    def _of_rows(self, table: pa.Table, what: str) -> Floats:
+    def _quantiles_of(self, table: pa.Table) -> Floats:
         """(rows, 5) quantiles at INTERVAL_QUANTILES, s, of the series and count of each row; NaN: none."""
         self.checked_fitted()
         if self.names_ is None:
-            raise InputError(what, "series of a template that the log chose", "a model fitted with by=")
-        require(table, ["procs", *self.names_], what)
+            raise InputError("predict", "series of a template that the log chose", "a model fitted with by=")
+        require(table, ["procs", *self.names_], "predict")
         counts = table.column("procs").to_pylist()
         found = self._predicted(_whole_counts(counts)).to_pylist()
         known = {

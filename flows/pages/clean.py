@@ -36,11 +36,6 @@ OUTCOMES = {
 """What becomes of jobs, with the colour of each."""
 BY_FLAG = {"flurry": 2, "probe": 3, "cron": 4, "site_drop": 5}
 """The index in OUTCOMES of jobs with a flag; other flags have the last one."""
-BURST_COLOURS = {
-    "suspect": "suspect", "kept by rule": "kept", "kept in part": "kept", "dropped by rule": "site",
-    "dropped in part": "site", "flurry": "flurry", "slow": "flurry", "probe": "probe", "cron": "cron",
-}  # fmt: skip
-"""The colour of a burst: that of its outcome, or of its screen if its jobs are set aside."""
 BURST_FACTS = {
     "smallest_burst_jobs": "smallest burst that this log can show (jobs at once)",
     "bursts_removed": "bursts strong enough to set aside",
@@ -74,11 +69,8 @@ def clean_blocks(
     if shown:
         yield Heading("Bursts")
         yield Detail([BURSTS])
-        colours = [_colour(burst) for burst in shown]
         burst_columns = columns("bursts", **{"from": lambda burst: _local_time(burst["first_submit_s"], zone)})
-        yield Grid(
-            "", burst_columns, shown, below=lambda burst: str(burst["why"]), colours=colours, most=BURSTS_ON_PAGE
-        )
+        yield Grid("", burst_columns, shown, below=lambda burst: str(burst["why"]), most=BURSTS_ON_PAGE)
     else:
         smallest = report.facts.get("smallest_burst_jobs")
         unseen = f" A burst of fewer than {number(smallest)} jobs could not have been detected." if smallest else ""
@@ -110,10 +102,6 @@ def _local_time(instant_s: float | None, zone: ZoneInfo) -> str:
         return f"{datetime.fromtimestamp(int(instant_s), zone):%Y-%m-%d %H:%M}"
     except (OverflowError, ValueError, OSError):
         return str(instant_s)
-
-
-def _colour(burst: Mapping[str, Any]) -> str:
-    return BURST_COLOURS.get(burst["outcome"]) or BURST_COLOURS.get(burst["screen"], "other")
 
 
 def _submits(cleaned: Cleaned) -> tuple[Floats, tuple[float, float] | None]:

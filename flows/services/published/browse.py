@@ -19,7 +19,7 @@ from pipeline.columns import QUANTILES
 from pipeline.errors import InputError, did_you_mean, printable
 from pipeline.publish import Manifest, reading
 from pipeline.publish.versions import stored_versions
-from pipeline.schema import INSTANT_UNIT
+from pipeline.schema import INSTANT_UNIT, Column, TableKind
 from pipeline.storage import read_metadata, write_table
 from pipeline.tables import ERRORS, JOBS, TABLES, UNREADABLE, WASTE
 from pipeline.usage.waste import USERS
@@ -189,16 +189,15 @@ def described_tables(table: str | None) -> dict[str, dict[str, Any]]:
             "TABLE", f"table {printable(table)}", f"one of {', '.join(TABLES)}", did_you_mean(table, TABLES)
         )
     return {
-        kind.name: {
-            "meaning": kind.meaning,
-            "columns": [
-                {"name": one.name, "type": str(one.field(on_disk=True).type), "unit": one.unit, "meaning": one.meaning,
-                 "is_key": one.name in kind.key, "is_nullable": not one.is_required} for one in kind.columns
-            ],
-        }
+        kind.name: {"meaning": kind.meaning, "columns": [_described(one, kind) for one in kind.columns]}
         for kind in TABLES.values()
         if table in (None, kind.name)
-    }  # fmt: skip
+    }
+
+
+def _described(column: Column, kind: TableKind) -> dict[str, Any]:
+    plain = {"name": column.name, "type": str(column.field(on_disk=True).type), "unit": column.unit}
+    return plain | {"meaning": column.meaning, "is_key": column.name in kind.key, "is_nullable": not column.is_required}
 
 
 def _view(where: str | None, select: str | None) -> str:

@@ -12,10 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.services.job_answers import state_of
-from pipeline.arrays import DAY_S, MONDAY_S, WEEK_S, Floats, Ints
+from pipeline.arrays import DAY_S, MONDAY_S, WEEK_S, Bools, Floats, Ints
 from pipeline.errors import InputError
 from pipeline.estimate.history import History, history
-from pipeline.estimate.questions import NEAR
 from pipeline.estimate.score import N_QUANTILES, QUANTILES
 from pipeline.estimate.state import Record
 from pipeline.evaluate.backtest import runtime_quantiles
@@ -94,35 +93,20 @@ def _whose(past: History, record: Record, as_of_s: float) -> tuple[Ints, Floats]
 
 
 def _reasons(past: History, places: Ints, states: list[str | None]) -> list[str | None]:
-    """What makes an estimate doubtful, or null: how the job ended, and what was known of its like at the submit."""
-    n_who, least_s, most_s = _known_before(past, past.codes["who"], places)
-    n_what, *_ = _known_before(past, past.codes["what"], places)
-    asked_s = past.requested_s[places]
+    """What makes an estimate doubtful, or null: how the job ended, and whether any of its like had at the submit."""
     reasons = {
-        "unusual request": (asked_s > NEAR * most_s) | (asked_s * NEAR < least_s),
-        "first run of its user": (n_who == 0) & (past.codes["who"][places] >= 0),
-        "first run of its application": (n_what == 0) & (past.codes["what"][places] >= 0),
+        "first run of its user": _is_first(past, past.codes["who"], places),
+        "first run of its application": _is_first(past, past.codes["what"], places),
         "stopped at its limit": past.is_lower_bound[places],
     }
-    return [
-        "; ".join(
-            [name for name, holds in reasons.items() if holds[row]]
-            + ([f"ended {state}"] if state not in (None, "COMPLETED") else [])
-        )
-        or None
-        for row, state in enumerate(states)
-    ]
+    named = [[name for name, holds in reasons.items() if holds[row]] for row in range(len(places))]
+    ended = [[] if state in (None, "COMPLETED") else [f"ended {state}"] for state in states]
+    return ["; ".join(why + end) or None for why, end in zip(named, ended, strict=True)]
 
 
-def _known_before(past: History, codes: Ints, places: Ints) -> tuple[Ints, Floats, Floats]:
-    """Per place the jobs of the same code ended by its submit: number, least and largest request (NaN: none)."""
-    n_ended = np.zeros(len(places), np.int64)
-    least_s, most_s = np.full(len(places), np.nan), np.full(len(places), np.nan)
-    by_code = past.by_end[np.argsort(codes[past.by_end], kind="stable")]
-    for own in np.split(by_code, np.flatnonzero(np.diff(codes[by_code])) + 1):
-        asked = np.flatnonzero(codes[places] == codes[own[0]])
-        n_ended[asked] = before = np.searchsorted(past.end_s[own], past.submit_s[places[asked]], side="right")
-        requested_s = np.where(past.requested_s[own] > 0, past.requested_s[own], np.nan)
-        least_s[asked] = np.append(np.nan, np.fmin.accumulate(requested_s))[before]
-        most_s[asked] = np.append(np.nan, np.fmax.accumulate(requested_s))[before]
-    return n_ended, least_s, most_s
+def _is_first(past: History, codes: Ints, places: Ints) -> Bools:
+    """Which of these jobs were submitted before any job of their code ended; unknown codes are below 0."""
+    first_s = np.full(codes.max(initial=0) + 2, np.inf)
+    np.minimum.at(first_s, codes[past.by_end], past.end_s[past.by_end])
+    found: Bools = (codes[places] >= 0) & (first_s[codes[places]] > past.submit_s[places])
+    return found

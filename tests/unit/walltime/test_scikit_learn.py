@@ -141,5 +141,5 @@ def test_a_level_below_one_per_cent_and_a_method_that_is_none_are_refused() -> N
     with pytest.raises(wt.WalltimeError, match=r"levels with 0.8, expected per cent, as in levels=\[80\]"):
         model.predict(RUNS[["procs"]], levels=[0.8])
     assert "runtime_s_q25" in model.predict(RUNS[["procs"]], quantiles=0.25).columns
-    with pytest.raises(wt.WalltimeError, match="a method that is 5, expected a name"):
+    with pytest.raises(wt.WalltimeError, match="no method 5, expected one of"):
         wt.backtest(wt.read(LOG, site="oxbow"), methods=["request", 5])
