@@ -36,10 +36,6 @@ def view_phases(found: Row) -> Iterator[Block]:
     counted = {"unmatched": "unmatched messages", "open_receives": "receives that no call completes"}
     yield from (f"{number(found[name])} {what}" for name, what in counted.items() if name in found)
     yield f"{percent_3_digits(found['coverage'])} of the time is in phases to measure"
-    kept = {name.rpartition("_")[2]: fact for name, fact in found.items() if name.startswith("accuracy_with_")}
-    if kept:
-        accuracies = ", ".join(map(percent_3_digits, kept.values()))
-        yield f"Accuracy with the {', '.join(kept)} heaviest phases alone: {accuracies}"
     yield from found["notes"]
 
 

@@ -56,7 +56,6 @@ def compare_versions(
         # The version on disk whose jobs end last.
         known = [one.manifest for one in stored_versions(output_dir) if one.manifest is not None]
         source = max(known or pair, key=lambda own: (own.data_newest_end_s or 0, own.folder))
-        older = sorted((own.created_s, own.folder) for own in known if own.created_s < one.created_s)
         every = read_table(source.path(JOBS.name), JOBS)
         jobs = later_jobs(every, after_s)
         ids = [set(read_table(own.path(GROUPS.name), GROUPS).column("group_id").to_pylist()) for own in pair]
@@ -67,7 +66,6 @@ def compare_versions(
             "after": instant(int(after_s)),
             "jobs_from": source.folder,
             "later_jobs": jobs.num_rows,
-            "earlier": [older[-1][1], one.folder] if older else [],
             "predictions": prediction_figures(pair, jobs, states[0].state.site["timezone"], seed),
             "estimates": estimate_figures([loaded.state for loaded in states], jobs, seed),
             "replay": shakes and _replayed(states, source, every, after_s, shakes, procs),

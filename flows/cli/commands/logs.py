@@ -37,7 +37,6 @@ def ingest(
         "--dry-run", "Write nothing: show each log's format, columns, first jobs, and what would be set aside.", False
     ),
     all: bool = option("--all", "With --dry-run: read each log to its end, not its first megabyte.", False),
-    rows: int = option("--rows", "With --dry-run: number of jobs to show per log.", 10, min=0),
 ) -> Answer:
     """Read accounting logs into one typed, checked table of jobs.
 
@@ -54,10 +53,10 @@ def ingest(
     from flows.services.logs.ingesting import inspected, log_sources, settings_of, write_jobs
 
     shared = ("--config", "--format", "--site", "--timezone", "--key-file")
-    check_mode(ctx, "--dry-run", is_on=dry_run, own=("--all", "--rows"), shared=shared)
+    check_mode(ctx, "--dry-run", is_on=dry_run, own=("--all",), shared=shared)
     settings = settings_of(config, format=format, site=site, timezone=timezone, key_file=key_file)
     if dry_run:
-        found = inspected(paths or [], settings, rows, is_all=all)
+        found = inspected(paths or [], settings, is_all=all)
         is_read = any(not one["error"] for one in found)
         return Answer({"logs": found}, view_inspections(found), exit_code=0 if is_read else UNREADABLE_EXIT)
     if out is None:

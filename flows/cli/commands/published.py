@@ -167,7 +167,10 @@ def report(
     if user is not None:
         with reading(published, as_of_seconds(as_of)) as manifest:
             usual = user_jobs(manifest, user)
-        return Answer(usual, view_user_jobs(usual))
+        title = f"Jobs of {usual['user']} at {usual['site']}, most processor-hours first"
+        shown = blocks.Grid(title, blocks.columns("your_jobs"), usual["kinds"])
+        note = "95% of the next such jobs should end within the time to ask for."
+        return Answer(usual, [shown, f"{note} `walltime query` answers for any other job."])
     if out is None:
         raise InputError("report", "no --out", "a folder for the pages, or --user NAME")
     with reading(published, as_of_seconds(as_of)) as manifest:
@@ -351,23 +354,10 @@ def view_rows(found: Mapping[str, Any], times: frozenset[str]) -> Iterator[Block
 
 def view_columns(tables: Mapping[str, Mapping[str, Any]]) -> Iterator[Block]:
     """The columns of some tables with type, unit and meaning; * marks columns of the key."""
-    from pipeline.schema import INSTANT_UNIT
-
     shown = blocks.columns("columns", column=lambda column: ("* " if column["is_key"] else "  ") + column["name"])
     for name, table in tables.items():
         yield blocks.Grid(f"{name}: {table['meaning']}", shown, table["columns"])
-    if any(column["unit"] == INSTANT_UNIT for table in tables.values() for column in table["columns"]):
-        yield "Times are numbers in the files; `walltime show` prints them as UTC."
-
-
-def view_user_jobs(facts: Mapping[str, Any]) -> Iterator[Block]:
-    """The kinds of jobs of one user, with the time to ask for."""
-    yield blocks.Grid(
-        f"Jobs of {facts['user']} at {facts['site']}, most processor-hours first",
-        blocks.columns("your_jobs"),
-        facts["kinds"],
-    )
-    yield "95% of the next such jobs should end within the time to ask for. `walltime query` answers for any other job."
+    yield "Times are numbers in the files; `walltime show` prints them as UTC."
 
 
 def view_comparison(found: Mapping[str, Any]) -> Iterator[Block]:
@@ -385,9 +375,7 @@ def view_comparison(found: Mapping[str, Any]) -> Iterator[Block]:
     )
     where = f"submitted after {found['after']}, of version {found['jobs_from']}"
     if not found["later_jobs"]:
-        pair = " ".join(found["earlier"])
-        then = f"; walltime versions compare {pair} compares the two before it" if pair else ""
-        yield f"No version on disk has later jobs, {where}: compare again after the next run{then}."
+        yield f"No version on disk has later jobs, {where}: compare again after the next run."
         return
     yield from _later_jobs(names, found, where)
     if found["replay"] and found["replay"]["jobs"]:

@@ -32,7 +32,7 @@ from pipeline.publish.store import keep_tables, kept_table
 from pipeline.report import Report, parsed_json
 from pipeline.settings import IngestSettings, RunSettings, SiteSettings
 
-_UNREADABLE_SHOWN = 5
+_JOBS_SHOWN, _UNREADABLE_SHOWN = 10, 5
 LIVE_DAYS = 7
 """Days back from its end that a window begins, where neither --since nor source.since says."""
 
@@ -122,16 +122,16 @@ def write_jobs(
     return report, {"jobs": out} | ({"unreadable": beside} if beside.exists() else {})
 
 
-def inspected(logs: Sequence[str], settings: RunSettings, n_rows: int, *, is_all: bool) -> list[dict[str, Any]]:
-    """What is found in each log, in plain values, with its first `n_rows` jobs; InputError where no log is named."""
+def inspected(logs: Sequence[str], settings: RunSettings, *, is_all: bool) -> list[dict[str, Any]]:
+    """What is found in each log, in plain values, with its first jobs; InputError where no log is named."""
     if not logs:
         raise InputError("the command line", "no log", "one or more to look at")
     found = inspect([Path(log) for log in logs], settings.site, settings.ingest, is_all=is_all)
-    return [_plain_inspection(one, n_rows) for one in found]
+    return [_plain_inspection(one) for one in found]
 
 
-def _plain_inspection(found: Inspection, n_rows: int) -> dict[str, Any]:
-    """The inspection in plain values for JSON, with the first `n_rows` jobs and the first few unreadable lines."""
+def _plain_inspection(found: Inspection) -> dict[str, Any]:
+    """The inspection in plain values for JSON, with the first jobs and the first few unreadable lines."""
     reasons = Counter(found.unreadable.column("reason").to_pylist())
     # If only the beginning was read, the last record is cut by that bound and not by the log.
     hidden = {*reasons, *(() if found.is_whole else CUT_BY_BOUND)}
@@ -153,7 +153,7 @@ def _plain_inspection(found: Inspection, n_rows: int) -> dict[str, Any]:
         "set_aside": {name: n for name, n in set_aside.items() if n and name not in hidden},
         "quarantined": dict(sorted(reasons.items())),
         "notes": [*found.layout.said, *(found.report.notes if found.report else ())],
-        "jobs": found.jobs.slice(0, n_rows).to_pylist(),
+        "jobs": found.jobs.slice(0, _JOBS_SHOWN).to_pylist(),
         "unreadable": found.unreadable.slice(0, _UNREADABLE_SHOWN).to_pylist(),
     }
 

@@ -3,7 +3,6 @@
 The rows of WASTE have it in words, and the carbon of their energy.
 """
 
-import difflib
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,7 @@ from flows.services.published.published_folder import unreliability_note
 from flows.services.quantities import check_lengths, instant_s, number_of, text_table
 from pipeline.arrays import HOUR_S, Floats
 from pipeline.axes import Axis, counted
-from pipeline.errors import InputError, printable
+from pipeline.errors import InputError, nearest_name, printable
 from pipeline.large_tables import StoredTable
 from pipeline.publish import Manifest
 from pipeline.scaling.advice import CostSettings, answered
@@ -103,13 +102,12 @@ def _matching(manifest: Manifest, groups: Sequence[Row], wanted: Mapping[str, st
 
 
 def _no_match(groups: Sequence[Row], wanted: Mapping[str, str]) -> tuple[str, str]:
-    """The first wanted value that no group has, and the nearest values of its column."""
+    """The first wanted value that no group has, and a value of its column, the nearest one if any is near."""
     for name, value in wanted.items():
         known = sorted({str(row[name]) for row in groups if row[name] is not None})
         if value not in known:
-            near = difflib.get_close_matches(value, known, n=3, cutoff=0.4) or known[:3]
-            expected = f"an existing value, such as {', '.join(printable(one, 60) for one in near)}"
-            return f"no group whose {name} is {printable(value, 60)}", expected
+            near = printable(nearest_name(value, known) or known[0], 60)
+            return f"no group whose {name} is {printable(value, 60)}", f"an existing value, such as {near}"
     pairs = " and ".join(f"{name} {printable(value, 60)}" for name, value in wanted.items())
     return f"no group with {pairs} together", "values that one group has"
 
@@ -195,8 +193,10 @@ def intensity_of(given: str) -> Intensity:
         return lambda start_s, _end_s: np.full(len(start_s), number)
     where, every = text_table(Path(given), "a number, or a CSV of time,g_per_kwh")
     (_, header), *rows = [(line, row) for line, row in every if row] or [(1, ["nothing"])]
-    if header != ["time", "g_per_kwh"]:
-        raise InputError(f"--carbon {where}", printable(",".join(header), 60), "the header time,g_per_kwh")
+    if header != ["time", "g_per_kwh"] or not rows:
+        raise InputError(
+            f"--carbon {where}", printable(",".join(header), 60), "the header time,g_per_kwh, and rows below it"
+        )
     check_lengths(where, header, rows)
     values = []
     for line, (time, intensity) in rows:
@@ -223,8 +223,6 @@ def _by_hour(begin_s: Floats, g_per_kwh: Floats) -> Intensity:
     )
 
     def mean(start_s: Floats, end_s: Floats) -> Floats:
-        if not len(begin_s):
-            return np.full(len(start_s), np.nan)
         span_s = end_s - start_s
         held_s, amount = (np.interp(end_s, knots_s, one) - np.interp(start_s, knots_s, one) for one in (known_s, grams))
         is_known = (span_s > 0) & (held_s >= span_s - 1e-6)
