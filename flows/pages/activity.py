@@ -1,4 +1,4 @@
-"""A line on stderr about a command that takes longer than two seconds: what it has done, and at which rate.
+"""A line on stderr about a command that takes longer than two seconds: what it does, and how much it has done.
 
 On a terminal the line is written over, with the stages that are done of a command that says how many it has. In a log a
 line follows after ten seconds, after twenty, after forty; of a command with stages, one after each stage.
@@ -24,9 +24,6 @@ LOG_PATIENCE_S = 10.0
 
 REFRESH_S = 0.25
 
-PACE_FROM_S = 0.1
-"""Least time of a stage whose rate is stated, s; the rate of a shorter one is noise."""
-
 
 class Activity:
     """Counts of a running command by unit, and the thread that shows them."""
@@ -38,7 +35,7 @@ class Activity:
         self.n_stages = 0
         self.n_done = 0
         self.stages: list[str] = []
-        self.counts: dict[str, tuple[float, int]] = {}
+        self.counts: dict[str, int] = {}
         self._has_line = False
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._show, daemon=True)
@@ -50,9 +47,8 @@ class Activity:
             self._thread.start()
 
     def count(self, unit: str, n: int) -> None:
-        """Add `n` units; their rate counts from the first call."""
-        began, done = self.counts.get(unit, (time.monotonic(), 0))
-        self.counts[unit] = (began, done + n)
+        """Add `n` units."""
+        self.counts[unit] = self.counts.get(unit, 0) + n
 
     def enter(self, event: StageEvent) -> None:
         """Take in that a stage has started or ended."""
@@ -64,11 +60,6 @@ class Activity:
         else:
             self.stages = [name for name in self.stages if name != event.stage]
             self.n_done += 1
-
-    def rates(self) -> str:
-        """What has been done and how fast, as in `12,241 lines, 23,540 a second`; empty where nothing is counted."""
-        now = time.monotonic()
-        return "; ".join(_rate(unit, n, now - began) for unit, (began, n) in tuple(self.counts.items()) if n)
 
     def end_line(self) -> None:
         """Show no line any more, and remove the one that stands on the terminal; the counts go on."""
@@ -90,18 +81,14 @@ class Activity:
     def _write_line(self) -> None:
         spent = f"walltime {self.name}: {time.monotonic() - self.began:.0f} s"
         done = f"{min(self.n_done, self.n_stages)} of {self.n_stages} done" if self.n_stages else ""
-        line = "; ".join(part for part in (spent, done, ", ".join(self.stages), self.rates()) if part)
+        counted = "; ".join(f"{n:,} {unit}" for unit, n in tuple(self.counts.items()) if n)
+        line = "; ".join(part for part in (spent, done, ", ".join(self.stages), counted) if part)
         if self.is_terminal:
             self._has_line = True
             sys.stderr.write(f"\r\x1b[K{line[: shutil.get_terminal_size().columns - 1]}")
         else:
             sys.stderr.write(f"{line}\n")
         sys.stderr.flush()
-
-
-def _rate(unit: str, n: int, seconds: float) -> str:
-    pace = n / seconds if seconds > 0 else 0.0
-    return f"{n:,} {unit}" + (f", {pace:,.0f} a second" if pace >= 10 else f", {pace:.1g} a second" if pace else "")
 
 
 _current: ContextVar[Activity | None] = ContextVar("activity", default=None)
@@ -148,14 +135,10 @@ def showing_stages(n_stages: int) -> Iterator[None]:
 
 
 def _print_stage(event: StageEvent) -> None:
-    """Write what an ended stage took, the rows that it has seen, and how many a second where it took some time."""
+    """Write what an ended stage took, and the rows that it has seen."""
     if event.state == "started":
         return
-    seen = ""
-    if event.report is not None:
-        rows = event.report.seen.rows
-        pace = f", {rows / event.seconds:,.0f} a second" if event.seconds >= PACE_FROM_S and rows else ""
-        seen = f"{rows:>12,} {event.report.unit}s seen{pace}"
+    seen = f"{event.report.seen.rows:>12,} {event.report.unit}s seen" if event.report is not None else ""
     how = " (reused)" if event.state == "reused" else ""
     sys.stderr.write(f"{event.stage:<12} {event.seconds:8.2f} s {seen}{how}\n")
     sys.stderr.flush()

@@ -2,12 +2,11 @@
 
 import io
 import sys
-from types import SimpleNamespace
 
 import pytest
 
 from flows.pages import activity as module
-from flows.pages.activity import Activity, showing_activity, showing_stages
+from flows.pages.activity import showing_activity, showing_stages
 from flows.pages.terminal import console
 from flows.services.progress import running_stage
 from pipeline.report import Report, Tally, count_done
@@ -20,33 +19,12 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """A clock that a test sets."""
-    clock = SimpleNamespace(now=0.0)
-    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock.now))
-    return clock
-
-
 @pytest.fixture(autouse=True)
 def _plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """A terminal of 120 columns, whatever stands in the environment of the tests."""
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLUMNS", "120")
-
-
-def test_rates_are_those_since_the_first_count(clock: SimpleNamespace) -> None:
-    activity = Activity("ingest", is_terminal=True)
-    assert activity.rates() == ""
-    clock.now = 10.0
-    activity.count("lines", 5_000)
-    clock.now = 12.0
-    activity.count("lines", 5_000)
-    assert activity.rates() == "10,000 lines, 5,000 a second"
-    activity.count("pages", 1)
-    clock.now = 16.0
-    assert activity.rates() == "10,000 lines, 1,667 a second; 1 pages, 0.2 a second"
 
 
 def test_a_long_command_says_what_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
