@@ -371,8 +371,10 @@ def advise_procs(
     application: str | None = shared.APPLICATION,
     user: str | None = shared.USER,
     account: str | None = shared.ACCOUNT,
+    user_group: str | None = shared.USER_GROUP,
     job_name: str | None = shared.JOB_NAME,
     queue: str | None = shared.QUEUE,
+    problem_size: str | None = shared.PROBLEM_SIZE,
     group: str | None = option("--group ID", "A group_id from table groups."),
     procs_per_node: int | None = shared.NODE,
     rate: float | None = shared.RATE,
@@ -393,7 +395,7 @@ def advise_procs(
     from flows.services.published.advice import advised_groups, cost_of_run
     from pipeline.publish import reading
 
-    names = ("application", "user", "account", "job_name", "queue")
+    names = ("application", "user", "account", "user_group", "job_name", "queue", "problem_size")
     wanted = shared.given(ctx, names) | ({"group_id": group} if group is not None else {})
     with reading(published, as_of_seconds(as_of)) as manifest:
         found = advised_groups(manifest, wanted, cost_of_run(manifest, procs_per_node, rate), key_file)
