@@ -24,12 +24,10 @@ from pipeline.arrays import Floats, Ints
 from pipeline.estimate.state import walltime
 from pipeline.schedule.forward import simulated
 from pipeline.schedule.queues import Log, queue_at
-from pipeline.schedule.start_cases import FEATURES, SOON_S, Cases, cases_at, logs
+from pipeline.schedule.start_cases import FEATURES, SOON_S, WAYS, Cases, cases_at, logs
 from pipeline.schedule.starts import (
     LEVELS,
     MOST_CASES,
-    WAYS,
-    Answers,
     answers,
     at_levels,
     log_of,
@@ -53,14 +51,10 @@ def log_from(path: Path, n_jobs: int, procs: float | None) -> Log:
     return log if procs is None else replace(log, capacity=np.array([procs]))
 
 
-def said_by_us(record: Answers) -> Floats:
-    """(cases, LEVELS) as of the instant of each."""
-    found = []
-    for row in range(len(record.cases.at_s)):
-        own = record.cases.take(slice(row, row + 1))
-        said_s = record.said_s[:, row : row + 1]
-        found.append(answers(record, own, lambda nth, _, said_s=said_s: said_s[nth], float(own.at_s[0]))[0])
-    return np.concatenate(found)
+def said_by_us(record: Cases, first: int) -> Floats:
+    """(cases, LEVELS) of the cases from the first one on, as of the instant of each."""
+    asked = [record.take(slice(row, row + 1)) for row in range(first, len(record.at_s))]
+    return np.concatenate([answers(record, 0.0, one, float(one.at_s[0]))[0] for one in asked])
 
 
 def boosted(cases: Cases, first: int) -> Floats:
@@ -107,7 +101,7 @@ def perfect(log: Log, job: int, at_s: float) -> list[float]:
     is_asked = log.past.submit_s[queue.waits] == log.past.submit_s[job]
     is_own = is_asked & (log.past.procs[queue.waits] == log.past.procs[job])
     place = int(np.flatnonzero(is_own if is_own.any() else is_asked)[0])
-    return [float(simulated(queue, 1, orders=1).limits_s[place])] * len(LEVELS)
+    return [float(simulated(queue, 1, orders=1)[1][place])] * len(LEVELS)
 
 
 def peers(log: Log, cases: Cases, jobs: Ints, first: int) -> Iterator[tuple[str, Floats]]:
@@ -146,13 +140,13 @@ def lines_of(path: Path, n_jobs: int, n_questions: int, procs: float | None) -> 
     past = log.past
     instants_s = np.sort(np.random.default_rng(7).uniform(*past.submit_s[[len(past) // 20, -1]], n_questions // 2))
     cases = cases_at(log, instants_s)
-    record = record_of(cases, len(cases.at_s) // 6)
+    cases = record_of(cases, len(cases.at_s) // 6)
     first = len(cases.at_s) // 3
-    scored, skipped = cases.take(slice(first, None)), first - len(cases.at_s) // 6
+    scored = cases.take(slice(first, None))
     jobs = np.searchsorted(past.submit_s, cases.submit_s)
-    said = {"walltime": said_by_us(record)[skipped:]}
-    for name, said_s in zip(WAYS, record.said_s, strict=True):
-        said[f"{name} alone"] = at_levels(said_s, np.array(LEVELS))[skipped:]
+    said = {"walltime": said_by_us(cases, first)}
+    for nth, name in enumerate(WAYS):
+        said[f"{name} alone"] = at_levels(scored.quantiles_s[:, nth], np.array(LEVELS))
     said |= dict(peers(log, cases, _places(past.submit_s, past.procs, cases, jobs), first))
     is_new = scored.at_s == scored.submit_s
     # At an instant the newest pending job is the first of the two that are asked about.

@@ -31,7 +31,7 @@ from pipeline.schedule.engine import (
     schedule_of,
     shorten,
 )
-from pipeline.schedule.machine import JOB, KEY, NEVER, PROCS, Replay, end_next, freed_by, start
+from pipeline.schedule.machine import NEVER, Replay, end_next, freed_by, start
 from pipeline.schedule.workload import Workload
 
 WAITING_WEIGHT = 2.0
@@ -116,7 +116,7 @@ def run_moldable(r: Replay, offer: Offer) -> None:
     n = len(r.jobs)
     rewind(r.state.free, r)
     while r.state.n_ended < n:
-        next_end = r.due[KEY, 0] if r.state.n_running else NEVER
+        next_end = r.due[0].key if r.state.n_running else NEVER
         arriving = r.state.n_submitted
         next_submit = r.jobs[arriving].submit if arriving < n else NEVER
         time = min(next_end, next_submit)
@@ -157,8 +157,8 @@ def fill_chosen(time: int, ending: int, r: Replay, offer: Offer) -> None:
         free = r.state.free + ending
         if free == 0:
             break
-        job = r.line[JOB, place]
-        if r.line[PROCS, place] > free or r.jobs[job].start >= 0 or job == r.state.head:
+        job = r.line[place].job
+        if r.line[place].procs > free or r.jobs[job].start >= 0 or job == r.state.head:
             continue
         if choose_beside_head(job, time, free, r, offer):
             ends_in_time = time + r.jobs[job].planned <= r.state.shadow
@@ -174,10 +174,10 @@ def choose_for_head(time: int, ending: int, r: Replay, offer: Offer) -> None:
     for choice in range(offer.offsets[head], offer.offsets[head + 1]):
         procs, begin = offer.procs[choice], time
         while free < procs:
-            free += r.ends[PROCS, place]
+            free += r.ends[place].procs
             place += 1
         if procs > r.state.free + ending:
-            begin = r.ends[KEY, place - 1]
+            begin = r.ends[place - 1].key
         cost = begin - time + held_cost(choice, r, offer)
         if cost < least:
             found, least = choice, cost

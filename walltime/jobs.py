@@ -326,14 +326,14 @@ def when(log: Any, at_s: float | None = None, site: Site = None, *, config: str 
         raise InputError("when", f"the time {now_s}", "a time of the question", "give at_s=, or a log with times")
     past = past.known_by(now_s)
     known = log_of(past, walltime(past), None, queue_names(past))
-    found = expected(queue_at(known, now_s), record_of_log(known))
-    queue, names = found.queue, [f"s_q{round(100 * level)}" for level in LEVELS]
+    queue, names = queue_at(known, now_s), [f"s_q{round(100 * level)}" for level in LEVELS]
+    start_s, ways, left_s = expected(queue, record_of_log(known))
     left, wait = (
         {f"{what}_{name}": seconds[:, nth] for nth, name in enumerate(names)}
-        for what, seconds in (("left", found.left_s), ("wait", found.start_s))
+        for what, seconds in (("left", left_s), ("wait", start_s))
     )
     runs = pa.table({"place": queue.runs, "elapsed_s": queue.elapsed_s, **left})
-    waits = pa.table({"place": queue.waits, **wait, "answered_by": pa.array(found.way, pa.string())})
+    waits = pa.table({"place": queue.waits, **wait, "answered_by": pa.array(ways, pa.string())})
     rows, _ = arrow_of(pa.concat_tables([runs, waits], promote_options="default").sort_by("place"), "when")
     ids = jobs.column("job_id").take(past.row[rows.column("place")])
     return frame_of(rows.set_column(0, "job_id", ids.cast(pa.string())), kind)

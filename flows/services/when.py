@@ -34,8 +34,8 @@ from pipeline.limits.plan import PendingJob
 from pipeline.publish import reading
 from pipeline.publish.store import kept_table, new_table
 from pipeline.schedule import starts as waits
-from pipeline.schedule.queues import SHARES, Log, Queue
-from pipeline.schedule.time_left import LEFT_SHARES
+from pipeline.schedule.queues import Log, Queue, queue_now, with_another
+from pipeline.schedule.time_left import LEFT_SHARES, SHARES
 from pipeline.schema import as_array
 from pipeline.storage import read_table, write_table
 from pipeline.tables import JOBS, STARTS, STATE
@@ -133,10 +133,10 @@ def site_of(published: Path, now: Now, asked: Mapping[str, Value] | None = None)
             share = 1.0 - len(down & set(job.nodes)) / len(set(job.nodes))
             # A job without a processor would not be in the queue.
             procs[place[job.job_id]] = max(share * procs[place[job.job_id]], 1.0)
-    log = waits.log_of(replace(known, procs=procs), quantiles_s, pools, found.queues if found else [])
+    log = waits.log_of(replace(known, procs=procs), quantiles_s, pools, found.queues.tolist() if found else [])
     held = {job.job_id for job in now.jobs if job.held}
     told = sorted(place[name] for name in rows if name not in held and not name.startswith("#"))
-    queue = waits.queue_now(log, now.at_s, np.array(told, np.int64), priority)
+    queue = queue_now(log, now.at_s, np.array(told, np.int64), priority)
     return Site(now, loaded, log, queue, place, found, extra, curve)
 
 
@@ -202,7 +202,7 @@ def when(published: Path, ids: Sequence[str], now: Now) -> dict[str, Any]:
         found = f"no job {', '.join(printable(name, 40) for name in sorted(unknown))}"
         raise InputError("the queue", found, "jobs that wait or run", "see which ones walltime when lists")
     site = site_of(published, now)
-    rows = answer_rows(site, waits.expected(site.queue, site.found))
+    rows = answer_rows(site)
     return facts_of(site) | {"jobs": [row for row in rows if not ids or row["id"] in ids]}
 
 
@@ -213,15 +213,16 @@ def facts_of(site: Site) -> dict[str, Any]:
         "at_s": site.now.at_s, "as_of_s": int(state.as_of_s), "run_id": site.loaded.manifest.run_id,
         "site": site.loaded.manifest.site, "n_running": len(site.queue.runs), "n_waiting": len(site.queue.waits),
         "processors": float(site.log.capacity.sum()),
-        "record": waits.figures(site.found.record, site.now.at_s) if site.found else {},
+        "record": waits.figures(site.found.cases, site.now.at_s) if site.found else {},
     }  # fmt: skip
 
 
-def answer_rows(site: Site, found: waits.Expected) -> list[dict[str, Any]]:
+def answer_rows(site: Site) -> list[dict[str, Any]]:
     """A row a job: names and states as Open OnDemand has them, instants in s since 1970, and what answered."""
-    at_s, rows = site.now.at_s, []
-    starts_s = dict(zip(found.queue.waits.tolist(), zip(found.start_s.tolist(), found.way, strict=True), strict=True))
-    left_s = dict(zip(found.queue.runs.tolist(), found.left_s.tolist(), strict=True))
+    at_s, queue, rows = site.now.at_s, site.queue, []
+    start_s, ways, times_s = waits.expected(queue, site.found)
+    starts_s = dict(zip(queue.waits.tolist(), zip(start_s.tolist(), ways, strict=True), strict=True))
+    left_s = dict(zip(queue.runs.tolist(), times_s.tolist(), strict=True))
     for job in site.now.jobs:
         place, is_running = site.place[job.job_id], job.start_s is not None
         wait_s, way = starts_s.get(place, ([math.nan] * len(waits.LEVELS), None))
@@ -253,10 +254,10 @@ def hypothetical(published: Path, job: Mapping[str, Value], now: Now) -> dict[st
         place, procs = site.place[f"#{nth}"], int(choice.get("procs") or 1)
         if nth and site.log.past.procs[place] > site.log.capacity[site.log.pool[place]]:
             continue
-        asked = waits.with_another(site.queue, place)
+        asked = with_another(site.queue, place)
         (start_s,), (way,) = waits.starts(asked, np.array([len(asked.waits) - 1]), site.found)
         run_s = runtime_s * (site.curve.ratio(procs, procs_asked) if site.curve else 1.0)
-        longer = np.interp(np.log(site.log.limit_s[place]), site.log.ladder[own], SHARES)
+        longer = np.interp(np.log(site.log.limit_s[place]), site.log.knots[own], SHARES)
         rows.append({
             "procs": procs, "requested_s": choice.get("requested_s"), "answered_by": way, "is_asked": nth == 0,
             "share_longer": 1.0 - float(longer),
@@ -301,7 +302,7 @@ def note_starts(output_dir: Path, scheduler: Scheduler, environment: Mapping[str
     fresh = [
         {name: row[name] for name in (*START_QUANTILES, "answered_by")}
         | {"site": site.loaded.manifest.site, "job_id": row["id"], "queue": row["queue_name"], "made_s": int(now_s)}
-        for row in answer_rows(site, waits.expected(site.queue, site.found))
+        for row in answer_rows(site)
         if row["answered_by"]
     ]
     rows = list[dict[str, Any]]()

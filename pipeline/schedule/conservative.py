@@ -3,26 +3,19 @@
 A planned start is found at the job's submit. Where a job ends early, planned starts move forward, in order of submit,
 never back. Where a job is planned for longer and its longer stay leaves too few processors for a planned start, all are
 planned anew in order of submit.
-
-The profile has the free processors over future time as a step function: rows STEP_TIME and STEP_FREE, one column a
-step. The last step lasts for ever, and all processors are free in it.
 """
 
 from typing import Any
 
-from pipeline.arrays import Ints
 from pipeline.kernels import kernel
-from pipeline.schedule.machine import JOB, KEY, NEVER, PROCS, Replay, freed_by, start
-
-STEP_TIME, STEP_FREE = 0, 1
-"""Rows of the profile."""
+from pipeline.schedule.machine import NEVER, Replay, freed_by, start
 
 
 @kernel
 def reserve_submitted(job: int, time: int, r: Replay) -> None:
     """Gives a submitted job its planned start."""
     place = r.state.n_line
-    r.line[JOB, place] = job
+    r.line[place].job = job
     r.state.n_line = place + 1
     if r.state.is_broken == 0:
         reserve(place, time, r)
@@ -31,9 +24,9 @@ def reserve_submitted(job: int, time: int, r: Replay) -> None:
 @kernel
 def reserve(place: int, time: int, r: Replay) -> None:
     """Takes a waiting job's processors from the first time at which they are free for what it is planned with."""
-    job = r.line[JOB, place]
+    job = r.line[place].job
     begin = earliest(r.profile, time, r.jobs[job].planned, r.jobs[job].procs, NEVER, r.state)
-    r.line[KEY, place] = begin
+    r.line[place].key = begin
     take(r.profile, begin, begin + r.jobs[job].planned, r.jobs[job].procs, r.state)
 
 
@@ -54,15 +47,15 @@ def move_forward(job: int, time: int, r: Replay) -> None:
     if end > time and r.state.is_broken == 0:
         take(r.profile, time, end, -r.jobs[job].procs, r.state)
         for place in range(r.state.n_line):
-            waiting, old = r.line[JOB, place], r.line[KEY, place]
+            waiting, old = r.line[place].job, r.line[place].key
             procs, duration = r.jobs[waiting].procs, r.jobs[waiting].planned
             begin = earliest(r.profile, time, duration, procs, old, r.state)
             if begin < old:
-                if r.state.n_steps + 4 > r.profile.shape[1]:
+                if r.state.n_steps + 4 > len(r.profile):
                     merge(r.profile, time, r.state)
                 take(r.profile, old, old + duration, -procs, r.state)
                 take(r.profile, begin, begin + duration, procs, r.state)
-                r.line[KEY, place] = begin
+                r.line[place].key = begin
 
 
 @kernel
@@ -73,11 +66,10 @@ def start_planned(time: int, r: Replay) -> None:
     kept = 0
     r.state.next_start = NEVER
     for place in range(r.state.n_line):
-        job = r.line[JOB, place]
-        if r.line[KEY, place] > time:
-            r.line[JOB, kept] = job
-            r.line[KEY, kept] = r.line[KEY, place]
-            r.state.next_start = min(r.state.next_start, r.line[KEY, kept])
+        job = r.line[place].job
+        if r.line[place].key > time:
+            r.line[kept] = r.line[place]
+            r.state.next_start = min(r.state.next_start, r.line[kept].key)
             kept += 1
         else:
             start(job, time, r)
@@ -89,17 +81,17 @@ def start_planned(time: int, r: Replay) -> None:
 @kernel
 def plan_anew(time: int, r: Replay) -> None:
     """Plans all waiting jobs again, in order of submit, around the running ones."""
-    r.profile[STEP_TIME, 0] = time
-    r.profile[STEP_FREE, 0] = r.state.free + freed_by(r.ends, r.state.n_running, time)
+    r.profile[0].time = time
+    r.profile[0].free = r.state.free + freed_by(r.ends, r.state.n_running, time)
     n = 1
     for place in range(r.state.n_running):
-        end = r.ends[KEY, place]
-        if end > r.profile[STEP_TIME, n - 1]:
-            r.profile[STEP_TIME, n] = end
-            r.profile[STEP_FREE, n] = r.profile[STEP_FREE, n - 1]
+        end = r.ends[place].key
+        if end > r.profile[n - 1].time:
+            r.profile[n].time = end
+            r.profile[n].free = r.profile[n - 1].free
             n += 1
         if end > time:
-            r.profile[STEP_FREE, n - 1] += r.ends[PROCS, place]
+            r.profile[n - 1].free += r.ends[place].procs
     r.state.n_steps = n
     for place in range(r.state.n_line):
         reserve(place, time, r)
@@ -107,12 +99,12 @@ def plan_anew(time: int, r: Replay) -> None:
 
 
 @kernel
-def step_at(profile: Ints, n: int, time: int) -> int:
+def step_at(profile: Any, n: int, time: int) -> int:
     """The last of the first n steps that begins by a time; the first one, if none does."""
     low, high = 0, n
     while high - low > 1:
         middle = (low + high) >> 1
-        if profile[STEP_TIME, middle] <= time:
+        if profile[middle].time <= time:
             low = middle
         else:
             high = middle
@@ -120,41 +112,40 @@ def step_at(profile: Ints, n: int, time: int) -> int:
 
 
 @kernel
-def split(profile: Ints, time: int, state: Any) -> int:
+def split(profile: Any, time: int, state: Any) -> int:
     """The step that begins at a time, which is made where there is none."""
     at = step_at(profile, state.n_steps, time)
-    if profile[STEP_TIME, at] != time:
+    if profile[at].time != time:
         for place in range(state.n_steps, at + 1, -1):
-            profile[STEP_TIME, place] = profile[STEP_TIME, place - 1]
-            profile[STEP_FREE, place] = profile[STEP_FREE, place - 1]
-        profile[STEP_TIME, at + 1] = time
-        profile[STEP_FREE, at + 1] = profile[STEP_FREE, at]
+            profile[place] = profile[place - 1]
+        profile[at + 1].time = time
+        profile[at + 1].free = profile[at].free
         state.n_steps += 1
         at += 1
     return at
 
 
 @kernel
-def take(profile: Ints, begin: int, end: int, procs: int, state: Any) -> None:
+def take(profile: Any, begin: int, end: int, procs: int, state: Any) -> None:
     """Takes processors from `begin` until `end`; a negative number gives them back."""
     first = split(profile, begin, state)
     for place in range(first, split(profile, end, state)):
-        profile[STEP_FREE, place] -= procs
+        profile[place].free -= procs
 
 
 @kernel
-def least_free(profile: Ints, begin: int, end: int, state: Any) -> int:
+def least_free(profile: Any, begin: int, end: int, state: Any) -> int:
     """The smallest number of free processors from `begin` until `end`."""
     place = step_at(profile, state.n_steps, begin)
-    least = profile[STEP_FREE, place]
-    while place + 1 < state.n_steps and profile[STEP_TIME, place + 1] < end:
+    least = profile[place].free
+    while place + 1 < state.n_steps and profile[place + 1].time < end:
         place += 1
-        least = min(least, profile[STEP_FREE, place])
+        least = min(least, profile[place].free)
     return int(least)
 
 
 @kernel
-def earliest(profile: Ints, time: int, duration: int, procs: int, latest: int, state: Any) -> int:
+def earliest(profile: Any, time: int, duration: int, procs: int, latest: int, state: Any) -> int:
     """The first time from `time` on at which so many processors are free for so long; `latest` if none is earlier.
 
     A job that holds processors from `latest` on for `duration` finds its own earlier start so: what overlaps its own
@@ -163,23 +154,22 @@ def earliest(profile: Ints, time: int, duration: int, procs: int, latest: int, s
     begin = time
     n = state.n_steps
     for place in range(step_at(profile, n, time), n):
-        if profile[STEP_TIME, place] >= latest:
+        if profile[place].time >= latest:
             break
-        if profile[STEP_FREE, place] < procs:
-            begin = profile[STEP_TIME, place + 1]
-        elif place + 1 == n or profile[STEP_TIME, place + 1] - begin >= duration:
+        if profile[place].free < procs:
+            begin = profile[place + 1].time
+        elif place + 1 == n or profile[place + 1].time - begin >= duration:
             break
     return min(begin, latest)
 
 
 @kernel
-def merge(profile: Ints, time: int, state: Any) -> None:
+def merge(profile: Any, time: int, state: Any) -> None:
     """Removes the steps that ended by a time, and joins neighbours of the same height."""
     first = step_at(profile, state.n_steps, time)
     kept = 0
     for place in range(first, state.n_steps):
-        if kept == 0 or profile[STEP_FREE, place] != profile[STEP_FREE, kept - 1]:
-            profile[STEP_TIME, kept] = profile[STEP_TIME, place]
-            profile[STEP_FREE, kept] = profile[STEP_FREE, place]
+        if kept == 0 or profile[place].free != profile[kept - 1].free:
+            profile[kept] = profile[place]
             kept += 1
     state.n_steps = kept

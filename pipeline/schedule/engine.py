@@ -16,12 +16,11 @@ from pipeline.kernels import kernel, uncounted_kernel
 from pipeline.limits.soft import SOFT_RULES, SoftRules, patience_s
 from pipeline.schedule.conservative import hold_longer, move_forward, reserve_submitted, start_planned
 from pipeline.schedule.machine import (
-    JOB,
     JOBS,
-    KEY,
+    LISTED,
     NEVER,
-    PROCS,
     STATE,
+    STEP,
     STEPS_S,
     Replay,
     end_next,
@@ -162,9 +161,10 @@ def replay_arrays(
         rank[np.argsort(limits[:, 0] if order is None else np.asarray(order), kind="stable")] = np.arange(n)
     # At one second the jobs that end may still be there when as many have started.
     n_running, n_profile = min(n, 2 * capacity) + 1, 4 * n + 16 if options.policy is Policy.CONSERVATIVE else 1
-    ends, due, line, profile = (np.empty((3, size), np.int64) for size in (n_running, n_running, n, n_profile))
+    ends, due, line = (np.empty(size, LISTED) for size in (n_running, n_running, n))
     last_two = np.full((work.user.max(initial=-1) + 1, 2), -1)
-    return Replay(jobs, limits, ends, due, np.empty(n, np.int64), line, rank, last_two, profile, state)
+    ended, profile = np.empty(n, np.int64), np.empty(n_profile, STEP)
+    return Replay(jobs, limits, ends, due, ended, line, rank, last_two, profile, state)
 
 
 def schedule_of(work: Workload, r: Replay, planned_s: Ints) -> Schedule:
@@ -224,7 +224,7 @@ def rewind(capacity: int, r: Replay) -> None:
     s.free, s.n_running, s.n_started, s.n_ended, s.n_submitted, s.n_waiting, s.head = capacity, 0, 0, 0, 0, 0, 0
     s.shadow, s.extra, s.is_settled, s.is_late, s.n_line, s.n_steps, s.is_broken = 0, 0, 0, 0, 0, 1, 0
     s.next_start = NEVER
-    r.profile[0, 0], r.profile[1, 0] = 0, capacity
+    r.profile[0].time, r.profile[0].free = 0, capacity
     for job in range(len(r.jobs)):
         r.jobs[job].planned = r.limits[job, 0]
         r.jobs[job].start, r.jobs[job].expected, r.jobs[job].n_longer, r.jobs[job].backfilled = -1, -1, 0, 0
@@ -235,7 +235,7 @@ def run_events(until_started: int, r: Replay) -> None:
     """Fills the jobs' fields from `start` on, and `ended`; the other arrays are work space."""
     n = len(r.jobs)
     while r.state.n_ended < n and (until_started == 0 or r.state.n_started < n):
-        next_end = r.due[KEY, 0] if r.state.n_running else NEVER
+        next_end = r.due[0].key if r.state.n_running else NEVER
         arriving = r.state.n_submitted
         next_submit = r.jobs[arriving].submit if arriving < n else NEVER
         time = min(next_end, next_submit, r.state.next_start)
@@ -267,8 +267,8 @@ def run_events(until_started: int, r: Replay) -> None:
 def plan_passed(time: int, r: Replay) -> None:
     """Plans jobs for longer that outlive their plans. No pass follows, so that the order among them does not matter."""
     place = 0
-    while place < r.state.n_running and r.ends[KEY, place] <= time + r.state.margin:
-        job, end = r.ends[JOB, place], r.ends[KEY, place]
+    while place < r.state.n_running and r.ends[place].key <= time + r.state.margin:
+        job, end = r.ends[place].job, r.ends[place].key
         if is_too_short(job, time, r):
             plan_longer(job, time, r)
             if r.state.policy == CONSERVATIVE:
@@ -285,7 +285,7 @@ def join(job: int, time: int, r: Replay) -> bool:
     could_start = r.state.n_waiting == 1 or r.state.is_settled == 0
     if not could_start:
         is_late = r.state.is_guarded == 1 and waits_too_long(time, r)
-        ends_now = r.state.n_running > 0 and r.ends[KEY, 0] <= time
+        ends_now = r.state.n_running > 0 and r.ends[0].key <= time
         # Else nothing has changed since the last pass but the time, which lets no job start that could not start then.
         procs, duration = r.jobs[job].procs, r.jobs[job].request if is_late else r.jobs[job].planned
         fits = procs <= r.state.free and (time + duration <= r.state.shadow or procs <= r.state.extra)
@@ -321,10 +321,10 @@ def fill(time: int, ending: int, r: Replay) -> None:
         free = r.state.free + ending
         if free == 0:
             break
-        procs = r.line[PROCS, place]
+        procs = r.line[place].procs
         if procs > free:
             continue
-        job = r.line[JOB, place]
+        job = r.line[place].job
         duration = r.jobs[job].request if r.state.is_late == 1 else r.jobs[job].planned
         ends_in_time = time + duration <= r.state.shadow
         # The head does not fit, so that it is never taken here.
@@ -341,9 +341,8 @@ def shorten(r: Replay) -> None:
     if r.state.n_line > 2 * r.state.n_waiting + 16 * (r.state.n_waiting > 0):
         kept = 0
         for place in range(r.state.n_line):
-            if r.jobs[r.line[JOB, place]].start < 0:
-                for row in range(3):
-                    r.line[row, kept] = r.line[row, place]
+            if r.jobs[r.line[place].job].start < 0:
+                r.line[kept] = r.line[place]
                 kept += 1
         r.state.n_line = kept
 
@@ -366,9 +365,9 @@ def raise_all(time: int, r: Replay) -> None:
     """
     place, n = 0, r.state.n_running
     while place < n:
-        job = r.ends[JOB, place]
+        job = r.ends[place].job
         planned, request = r.jobs[job].planned, r.jobs[job].request
-        if planned < request and r.ends[KEY, place] > time:
+        if planned < request and r.ends[place].key > time:
             remove(r.ends, n, r.jobs[job].start + planned, job)
             r.jobs[job].planned = request
             insert(r.ends, n - 1, r.jobs[job].start + request, job, r.jobs[job].procs)
@@ -387,10 +386,10 @@ def plan_head(r: Replay) -> None:
     """The first time at which the head fits, if running jobs end as planned, and what is to spare then."""
     needed, free, place = r.jobs[r.state.head].procs, r.state.free, 0
     while free < needed:
-        free += r.ends[PROCS, place]
+        free += r.ends[place].procs
         place += 1
-    r.state.shadow = r.ends[KEY, place - 1]
-    while place < r.state.n_running and r.ends[KEY, place] == r.state.shadow:
-        free += r.ends[PROCS, place]
+    r.state.shadow = r.ends[place - 1].key
+    while place < r.state.n_running and r.ends[place].key == r.state.shadow:
+        free += r.ends[place].procs
         place += 1
     r.state.extra = free - needed

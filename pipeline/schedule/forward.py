@@ -4,28 +4,18 @@ A site's policy is unknown, and no single order explains its starts. What each o
 and where the scheduler reports priorities, the first order is theirs. No job is submitted later in a simulation.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from pipeline.arrays import Floats, Ints
 from pipeline.schedule.engine import replay_draws
-from pipeline.schedule.queues import SHARES, Queue
+from pipeline.schedule.queues import Queue
+from pipeline.schedule.time_left import runtime_at, share_below
 from pipeline.schedule.workload import Workload
 
 LEAST_DRAWS, MOST_DRAWS, DEEP_JOBS = 4, 12, 2_000
 """Draws of an order: all up to DEEP_JOBS, then fewer by the square of the jobs, as a draw's time grows."""
 
 N_ORDERS = 6
-
-
-class Starts(NamedTuple):
-    """When the waiting jobs of a queue start, s from the instant."""
-
-    draws_s: Floats
-    """(orders, draws, jobs)"""
-    limits_s: Floats
-    """(jobs,): in the first order, where every job takes its limit."""
 
 
 def orders_of(queue: Queue) -> list[Ints]:
@@ -41,10 +31,11 @@ def orders_of(queue: Queue) -> list[Ints]:
     return [np.argsort(key, kind="stable") for key in keys]
 
 
-def simulated(queue: Queue, n_draws: int | None = None, orders: int | None = None) -> Starts:
-    """When the waiting jobs start, under the first orders of `orders_of`, and of all under the first one unreserved.
+def simulated(queue: Queue, n_draws: int | None = None, orders: int | None = None) -> tuple[Floats, Floats]:
+    """(orders, draws, jobs): when the waiting jobs start, s from the instant; and (jobs,) if each takes its limit.
 
-    The same queue gives the same draws.
+    Under the first orders of `orders_of`, and of all also under the first one unreserved; limits are under the first
+    one. The same queue gives the same draws.
     """
     n_jobs = len(queue.runs) + len(queue.waits)
     n = n_draws or int(np.clip(MOST_DRAWS * (DEEP_JOBS / max(n_jobs, 1)) ** 2, LEAST_DRAWS, MOST_DRAWS))
@@ -54,7 +45,7 @@ def simulated(queue: Queue, n_draws: int | None = None, orders: int | None = Non
         own = queue.of_pool(pool)
         found = _of_pool(own, _drawn_s(own, n), float(queue.log.capacity[pool]), orders)
         draws_s[:, :, pools == pool], limits_s[pools == pool] = found
-    return Starts(draws_s, limits_s)
+    return draws_s, limits_s
 
 
 def _of_pool(queue: Queue, runs_s: Ints, capacity: float, orders: int | None) -> tuple[Floats, Floats]:
@@ -87,21 +78,10 @@ def _drawn_s(queue: Queue, n_draws: int) -> Ints:
     """(draws, jobs): time left of the running jobs, and runtimes of the waiting ones, in whole s."""
     places = np.concatenate([queue.runs, queue.waits])
     elapsed_s = np.concatenate([queue.elapsed_s, np.zeros(len(queue.waits))])
-    ladder = queue.log.ladder[places]
+    knots = queue.log.knots[places]
     levels = np.tile((np.arange(n_draws) + 0.5) / n_draws, (len(places), 1))
     share = np.random.default_rng(int(queue.at_s)).permuted(levels, axis=1)
-    before = interpolated(ladder, np.broadcast_to(SHARES, ladder.shape), np.log(np.maximum(elapsed_s, 1.0))[:, None])
-    share = before + (1.0 - before) * share
-    runtime_s = np.exp(interpolated(np.broadcast_to(SHARES, ladder.shape), ladder, share))
+    before = share_below(knots, elapsed_s[:, None])
+    runtime_s = runtime_at(knots, before + (1.0 - before) * share)
     found: Ints = np.ceil(np.maximum(runtime_s - elapsed_s[:, None], 1.0)).astype(np.int64).T
-    return found
-
-
-def interpolated(x: Floats, y: Floats, at: Floats) -> Floats:
-    """(rows, values): each row of `at` interpolated in the same row of ascending `x` and `y`, constant outside."""
-    place = np.clip((x[:, None, :] <= at[:, :, None]).sum(axis=2) - 1, 0, x.shape[1] - 2)
-    rows = np.arange(len(x))[:, None]
-    step = np.maximum(x[rows, place + 1] - x[rows, place], 1e-12)
-    share = np.clip((at - x[rows, place]) / step, 0.0, 1.0)
-    found: Floats = y[rows, place] + share * (y[rows, place + 1] - y[rows, place])
     return found

@@ -35,8 +35,11 @@ STATE = np.dtype([(name, np.int64) for name in (
     "n_line", "n_steps", "is_broken", "next_start",
 )])  # fmt: skip
 
-KEY, JOB, PROCS = 0, 1, 2
-"""Rows of lists of jobs in ascending order of a key."""
+LISTED = np.dtype([("key", np.int64), ("job", np.int64), ("procs", np.int64)])
+"""A job of a list, which is in ascending order of the key."""
+
+STEP = np.dtype([("time", np.int64), ("free", np.int64)])
+"""A step of the profile of free processors over time, from its time to that of the next one."""
 
 STEPS_S = (60, 300, 900, 1800, 3600, 7200, 18_000, 36_000, 72_000, 180_000, 360_000)
 """Tsafrir, Etsion and Feitelson (2007): added to what EASY++ plans first, in turn."""
@@ -50,21 +53,21 @@ class Replay(NamedTuple):
     limits: Ints
     """(jobs, steps): how long each job is planned to run at first, and after each time that this was too short, s. The
     last one is its request."""
-    ends: Ints
-    """The list of running jobs by their planned ends, s."""
-    due: Ints
+    ends: Any
+    """The list of running jobs (LISTED) by their planned ends, s."""
+    due: Any
     """The list of running jobs by their true ends, s."""
     ended: Ints
     """Jobs in order of end."""
-    line: Ints
+    line: Any
     """The list of waiting jobs by `order`, also with jobs that have started, until it is shortened; under CONSERVATIVE
     in order of submit, and the keys are the planned starts."""
     order: Ints
     """(jobs,): in which order later jobs are tried."""
     last_two: Ints
     """(users, 2): runtimes of the last jobs that ended, -1: none."""
-    profile: Ints
-    """Under CONSERVATIVE free processors over time."""
+    profile: Any
+    """Under CONSERVATIVE free processors over time (STEP). The last step lasts for ever, and all are free in it."""
     state: Any
     """A record STATE."""
 
@@ -86,8 +89,8 @@ def start(job: int, time: int, r: Replay) -> None:
 def end_next(r: Replay) -> int:
     """Ends the job that ends first, which is returned, and frees its processors."""
     n = r.state.n_running
-    job = r.due[JOB, 0]
-    remove(r.due, n, r.due[KEY, 0], job)
+    job = r.due[0].job
+    remove(r.due, n, r.due[0].key, job)
     remove(r.ends, n, r.jobs[job].start + r.jobs[job].planned, job)
     r.state.n_running = n - 1
     r.state.free += r.jobs[job].procs
@@ -141,40 +144,38 @@ def plan_longer(job: int, time: int, r: Replay) -> None:
 
 
 @kernel
-def insert(listed: Ints, n: int, key: int, job: int, procs: int) -> None:
+def insert(listed: Any, n: int, key: int, job: int, procs: int) -> None:
     """Adds a job to a list of n jobs, after those with the same key."""
     place = n
-    while place > 0 and listed[KEY, place - 1] > key:
-        for row in range(3):
-            listed[row, place] = listed[row, place - 1]
+    while place > 0 and listed[place - 1].key > key:
+        listed[place] = listed[place - 1]
         place -= 1
-    listed[KEY, place] = key
-    listed[JOB, place] = job
-    listed[PROCS, place] = procs
+    listed[place].key = key
+    listed[place].job = job
+    listed[place].procs = procs
 
 
 @kernel
-def remove(listed: Ints, n: int, key: int, job: int) -> None:
+def remove(listed: Any, n: int, key: int, job: int) -> None:
     """Removes a job with this key from a list of n jobs."""
     low, high = 0, n
     while low < high:
         middle = (low + high) >> 1
-        if listed[KEY, middle] < key:
+        if listed[middle].key < key:
             low = middle + 1
         else:
             high = middle
-    while listed[JOB, low] != job:
+    while listed[low].job != job:
         low += 1
     for place in range(low, n - 1):
-        for row in range(3):
-            listed[row, place] = listed[row, place + 1]
+        listed[place] = listed[place + 1]
 
 
 @kernel
-def freed_by(ends: Ints, n: int, time: int) -> int:
+def freed_by(ends: Any, n: int, time: int) -> int:
     """The processors of the jobs whose planned end is not after a time."""
     found, place = 0, 0
-    while place < n and ends[KEY, place] <= time:
-        found += ends[PROCS, place]
+    while place < n and ends[place].key <= time:
+        found += ends[place].procs
         place += 1
     return found

@@ -4,20 +4,16 @@ A question is a case whose start is not known yet. A case knows its job, the que
 queue says, the site's usual start hours and recent waits; nothing that happens after the instant.
 """
 
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.arrays import HOUR_S, Bools, Floats, Ints
+from pipeline.arrays import Bools, Floats, Ints
 from pipeline.schedule.forward import simulated
-from pipeline.schedule.queues import Log, Queue, queue_at
+from pipeline.schedule.queues import Log, Queue, queue_at, size_classes
 
 SOON_S = 60.0
 """Added to durations before their logarithm: a wait of seconds is as good as none."""
-
-RECENT = 10
-"""Latest known starts of jobs of a size."""
 
 FEATURES = (
     "sim_submit", "sim_shortest", "sim_smallest", "sim_largest", "sim_work", "sim_user", "sim_greedy", "sim_q10",
@@ -27,6 +23,12 @@ FEATURES = (
 )  # fmt: skip
 SIMULATED = 10
 """The first so many features are of the simulation."""
+
+WAYS = {"simulation": slice(None), "similar": slice(SIMULATED, None)}
+"""By way to answer the features that it uses."""
+
+GRID = np.array([*np.arange(1, 20) / 20, 0.975, 0.99])
+"""The quantiles that are estimated of a case's wait, of which calibrated ones are made."""
 
 
 class Cases(NamedTuple):
@@ -41,6 +43,8 @@ class Cases(NamedTuple):
     """Infinite where the job did not start."""
     leave_s: Floats
     """When the job left the queue, started or not; infinite where it has not."""
+    quantiles_s: Floats
+    """(cases, WAYS, GRID): the estimated time left to wait, from what was known at the instant; NaN: none was made."""
 
     def take(self, places: Ints | slice) -> "Cases":
         """The cases at these places."""
@@ -61,65 +65,40 @@ def logs(duration_s: Floats) -> Floats:
     return np.log(np.maximum(duration_s, 0.0) + SOON_S)
 
 
-class Questions:
-    """A log's questions at instants."""
-
-    def __init__(self, log: Log) -> None:
-        self._log, self._hours = log, StartHours(log)
-
-    @cached_property
-    def _started(self) -> dict[int, tuple[Floats, Floats]]:
-        """By class of size the starts, ascending, and the waits of the jobs."""
-        past = self._log.past
-        places = np.flatnonzero(np.isfinite(past.start_s))
-        places = places[np.argsort(past.start_s[places], kind="stable")]
-        size = _size(past.procs[places])
-        waits_s = past.start_s - past.submit_s
-        return {one: (past.start_s[own], waits_s[own]) for one in set(size.tolist()) for own in [places[size == one]]}
-
-    def asked(self, queue: Queue, chosen: Ints) -> Cases:
-        """The cases of the waiting jobs at these places of `queue.waits`."""
-        past, jobs = self._log.past, queue.waits[chosen]
-        features = np.column_stack([_simulated(queue), self._of_hours(queue), _of_jobs(queue), self._others(queue)])
-        at_s = np.full(len(jobs), queue.at_s)
-        return Cases(past.submit_s[jobs], at_s, features[chosen], past.start_s[jobs], self._log.leave_s[jobs])
-
-    def _of_hours(self, queue: Queue) -> Floats:
-        found = self._hours.expected(self._hours.rates(queue.at_s), queue.at_s, self._hours.of_job[queue.waits])
-        return np.column_stack([logs(found[:, :-1]), np.log(found[:, -1] + 0.05)])
-
-    def _others(self, queue: Queue) -> Floats:
-        """Hour and day on the site's clock, the median of recent waits of the size, the submitter's jobs, the queue."""
-        past, jobs, at_s = self._log.past, queue.waits, queue.at_s
-        clock_s = past.local_s[jobs] + (at_s - past.submit_s[jobs])
-        hour = 2 * np.pi * (clock_s % 86_400) / 86_400
-        is_weekend = np.isin(clock_s // 86_400 % 7, (2, 3))
-        sizes, of_size = np.unique(_size(past.procs[jobs]), return_inverse=True)
-        recent_s = np.array([self._recent_s(size, at_s) for size in sizes.tolist()])
-        who = past.codes["who"]
-        n_jobs = np.bincount(who[np.concatenate([queue.runs, jobs])] + 1, minlength=who.max(initial=-1) + 2)
-        of_user = np.where(who[jobs] >= 0, n_jobs[who[jobs] + 1] - 1, 0)
-        return np.column_stack([
-            np.sin(hour), np.cos(hour), is_weekend, logs(recent_s[of_size]), np.log1p(of_user),
-            self._log.queue[jobs],
-        ])  # fmt: skip
-
-    def _recent_s(self, size: int, at_s: float) -> float:
-        starts_s, waits_s = self._started.get(size, (np.empty(0), np.empty(0)))
-        last = int(np.searchsorted(starts_s, at_s))
-        return float(np.median(waits_s[max(last - RECENT, 0) : last])) if last else 0.0
+def asked(queue: Queue, chosen: Ints) -> Cases:
+    """The cases of the waiting jobs at these places of `queue.waits`, without an estimate yet."""
+    past, jobs = queue.log.past, queue.waits[chosen]
+    features = np.column_stack([_simulated(queue), _of_hours(queue), _of_jobs(queue), _others(queue)])[chosen]
+    at_s, unknown = np.full(len(jobs), queue.at_s), np.full((len(jobs), len(WAYS), len(GRID)), np.nan)
+    return Cases(past.submit_s[jobs], at_s, features, past.start_s[jobs], queue.log.leave_s[jobs], unknown)
 
 
-def _size(procs: Floats) -> Ints:
-    return np.floor(np.log2(np.maximum(procs, 1.0))).astype(np.int64)
+def _of_hours(queue: Queue) -> Floats:
+    found = queue.log.hours.expected(queue.at_s, queue.log.hours.of_job[queue.waits])
+    return np.column_stack([logs(found[:, :-1]), np.log(found[:, -1] + 0.05)])
+
+
+def _others(queue: Queue) -> Floats:
+    """Hour and day on the site's clock, the median of recent waits of the size, the submitter's jobs, the queue."""
+    past, jobs = queue.log.past, queue.waits
+    clock_s = past.local_s[jobs] + (queue.at_s - past.submit_s[jobs])
+    hour = 2 * np.pi * (clock_s % 86_400) / 86_400
+    is_weekend = np.isin(clock_s // 86_400 % 7, (2, 3))
+    sizes, of_size = np.unique(size_classes(past.procs[jobs]), return_inverse=True)
+    recent_s = np.array([queue.log.recent_wait_s(size, queue.at_s) for size in sizes.tolist()])
+    who = past.codes["who"]
+    n_jobs = np.bincount(who[np.concatenate([queue.runs, jobs])] + 1, minlength=who.max(initial=-1) + 2)
+    of_user = np.where(who[jobs] >= 0, n_jobs[who[jobs] + 1] - 1, 0)
+    return np.column_stack([
+        np.sin(hour), np.cos(hour), is_weekend, logs(recent_s[of_size]), np.log1p(of_user), queue.log.queue[jobs],
+    ])  # fmt: skip
 
 
 def _simulated(queue: Queue) -> Floats:
     """(waiting jobs, SIMULATED)"""
-    starts = simulated(queue)
-    low_s, high_s = np.quantile(starts.draws_s[0], (0.1, 0.9), axis=0)
-    medians_s = np.median(starts.draws_s, axis=1)
-    return logs(np.column_stack([medians_s.T, low_s, high_s, starts.limits_s]))
+    draws_s, limits_s = simulated(queue)
+    low_s, high_s = np.quantile(draws_s[0], (0.1, 0.9), axis=0)
+    return logs(np.column_stack([np.median(draws_s, axis=1).T, low_s, high_s, limits_s]))
 
 
 def _of_jobs(queue: Queue) -> Floats:
@@ -149,96 +128,18 @@ def _of_jobs(queue: Queue) -> Floats:
 
 def cases_at(log: Log, instants_s: Floats) -> Cases:
     """At each instant the newest waiting job and one other, and the next job that is submitted, at its submit."""
-    questions, found = Questions(log), list[Cases]()
-    random = np.random.default_rng(1)
+    found, random = list[Cases](), np.random.default_rng(1)
     for at_s in instants_s.tolist():
         queue = queue_at(log, at_s)
         n = len(queue.waits)
         if n:
             others = [int(random.integers(n - 1))] if n > 1 else []
-            found.append(questions.asked(queue, np.array([n - 1, *others])))
+            found.append(asked(queue, np.array([n - 1, *others])))
         nth = int(np.searchsorted(log.past.submit_s, at_s, side="right"))
         if nth < len(log.past) and log.past.procs[nth] > 0:
             queue = queue_at(log, float(log.past.submit_s[nth]), nth)
-            found.append(questions.asked(queue, np.array([len(queue.waits) - 1])))
-    none = Cases(np.empty(0), np.empty(0), np.empty((0, len(FEATURES))), np.empty(0), np.empty(0))
+            found.append(asked(queue, np.array([len(queue.waits) - 1])))
+    no, no_features, no_quantiles = (np.empty((0, *shape)) for shape in ((), (len(FEATURES),), (len(WAYS), len(GRID))))
+    none = Cases(no, no, no_features, no, no, no_quantiles)
     whole = Cases(*(np.concatenate(columns) for columns in zip(none, *found, strict=True)))
     return whole.take(np.argsort(whole.at_s, kind="stable"))
-
-
-DAYS, N_CLASSES, LEAST_REQUEST_S = 56, 10, 900.0
-"""Days that count; classes of requests, each twice as long as the one before, the first one under twice 900 s."""
-
-PRIOR_STARTS = 2.0
-"""Starts at the class's mean rate that are added to each hour, so that few starts say little."""
-
-AHEAD_H = 14 * 24
-HOUR_LEVELS = (0.1, 0.5, 0.8)
-
-
-class StartHours:
-    """Starts per waiting hour of a log by class of request and hour, on working days and weekends.
-
-    Some sites start long jobs at some hours only. A class's rates over the coming hours say when the next start is
-    likely; each question knows the days before its own.
-    """
-
-    def __init__(self, log: Log) -> None:
-        past = log.past
-        self._zone_s = float(past.local_s[0] - past.submit_s[0])
-        self._first_day = int((past.submit_s[0] + self._zone_s) // 86_400)
-        n_days = int((past.submit_s[-1] + self._zone_s) // 86_400) - self._first_day + 1
-        day = np.arange(n_days) + self._first_day
-        self.is_weekend: Bools = (day % 7 == 2) | (day % 7 == 3)
-        self.of_job = classes(log.limit_s)
-        is_started = np.isfinite(past.start_s)
-        self._starts = self._by_hour(past.start_s[is_started], self.of_job[is_started], n_days, steps=False)
-        until_s = np.minimum(log.leave_s, past.submit_s[-1])
-        joined, left = (self._by_hour(one, self.of_job, n_days, steps=True) for one in (past.submit_s, until_s))
-        self._waits = joined - left
-
-    def _by_hour(self, at_s: Floats, of_class: Ints, n_days: int, *, steps: bool) -> Floats:
-        """(classes, days, 24) events in each hour; or with `steps` the hours that have passed since the events."""
-        hour = (at_s + self._zone_s) / HOUR_S - 24 * self._first_day
-        is_inside = (hour >= 0) & (hour < 24 * n_days)
-        hour, of_class = hour[is_inside], of_class[is_inside]
-        found = np.zeros((N_CLASSES, 24 * n_days + 1))
-        place = hour.astype(np.int64)
-        if not steps:
-            np.add.at(found, (of_class, place), 1.0)
-        else:
-            np.add.at(found, (of_class, place), 1.0 - (hour - place))
-            np.add.at(found, (of_class, place + 1), hour - place)
-            found = np.cumsum(found, axis=1)
-        return found[:, :-1].reshape(N_CLASSES, n_days, 24)
-
-    def rates(self, at_s: float) -> Floats:
-        """(2, classes, 24): starts per waiting hour on working days and weekends, over the days before an instant's."""
-        today = int((at_s + self._zone_s) // 86_400) - self._first_day
-        days = slice(max(today - DAYS, 0), max(today, 0))
-        free = self.is_weekend[days]
-        found = []
-        for kind in (~free, free):
-            starts, waits = (counts[:, days][:, kind].sum(axis=1) for counts in (self._starts, self._waits))
-            overall = (starts.sum() + 1.0) / (waits.sum() + 1.0)
-            mean = (starts.sum(axis=1) + 5.0) / (waits.sum(axis=1) + 5.0 / overall)
-            found.append((starts + PRIOR_STARTS * mean[:, None]) / (waits + PRIOR_STARTS))
-        return np.array(found)
-
-    def expected(self, rates: Floats, at_s: float, of_class: Ints) -> Floats:
-        """(jobs, levels + 1): waits from an instant, s, at HOUR_LEVELS, and the rate in its hour over the mean one."""
-        hour = (at_s + self._zone_s) / HOUR_S
-        hours = int(hour) + np.arange(AHEAD_H)
-        is_weekend = np.isin(hours // 24 % 7, (2, 3)).astype(np.int64)
-        lasts = np.where(np.arange(AHEAD_H) == 0, int(hour) + 1 - hour, 1.0)
-        rate = rates[is_weekend, :, hours % 24].T
-        reached = np.cumsum(rate * lasts, axis=1)
-        ends_s = np.cumsum(lasts) * HOUR_S
-        sought = -np.log1p(-np.array(HOUR_LEVELS))
-        waits_s = np.array([np.interp(sought, [0.0, *own], [0.0, *ends_s]) for own in reached])
-        return np.column_stack([waits_s, rate[:, 0] / rates.mean()])[of_class]
-
-
-def classes(limit_s: Floats) -> Ints:
-    """The class of each request."""
-    return np.clip(np.floor(np.log2(limit_s / LEAST_REQUEST_S)), 0, N_CLASSES - 1).astype(np.int64)

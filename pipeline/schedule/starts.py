@@ -8,37 +8,30 @@ Where many jobs start at once, the place of such a wait among the quantiles is d
 transform).
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import Bools, Floats, Ints
+from pipeline.arrays import Array, Bools, Floats, Ints
 from pipeline.estimate.history import READ, History, history
 from pipeline.estimate.jobs import texts
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import State
-from pipeline.forest import Forest, grown, leaves, similarity
+from pipeline.forest import grown, leaves, similarity
 from pipeline.large_tables import LargeTable, newest_jobs
 from pipeline.schedule.forward import orders_of, simulated
 from pipeline.schedule.queues import Log, Queue, usual_capacity
-from pipeline.schedule.start_cases import FEATURES, SIMULATED, SOON_S, Cases, Questions, cases_at, logs
+from pipeline.schedule.start_cases import FEATURES, GRID, SOON_S, WAYS, Cases, asked, cases_at, logs
 from pipeline.schedule.time_left import UNCALIBRATED, Outcomes, calibration, outcomes_of, time_left
 from pipeline.stored_arrays import arrays_in, arrays_of, arrays_table, tuple_of
 
 LEVELS = (0.1, 0.5, 0.8, 0.95)
 """The quantiles that are told."""
 
-GRID = np.array([*np.arange(1, 20) / 20, 0.975, 0.99])
-"""The quantiles of which calibrated ones are made."""
-
 MOST_CASES, LEAST_CASES = 8_000, 200
 """The newest cases that are compared; with fewer than the least nothing is said."""
-
-WAYS = {"simulation": slice(None), "similar": slice(SIMULATED, None)}
-"""By way the features that it uses."""
 
 REFIT_CASES = 600
 """Cases answered by one forest while a record is made."""
@@ -59,36 +52,36 @@ LEAST_ANSWERS = 30
 _TURN = (5**0.5 - 1) / 2
 
 
-class CaseForest(NamedTuple):
-    """Past cases with a forest."""
+def record_of(cases: Cases, first: int = LEAST_CASES) -> Cases:
+    """The cases with estimates of those from the first one on; forests are grown anew for each REFIT_CASES."""
+    quantiles_s = cases.quantiles_s.copy()
+    for start in range(first, len(cases.at_s), REFIT_CASES):
+        known = cases.take(slice(max(start - MOST_CASES, 0), start + REFIT_CASES))
+        chosen, at_s = slice(start, start + REFIT_CASES), float(cases.at_s[start])
+        for nth, columns in enumerate(WAYS.values()):
+            quantiles_s[chosen, nth] = similar_waits(known, min(start, MOST_CASES), at_s, cases.take(chosen), columns)
+    return cases._replace(quantiles_s=quantiles_s)
 
-    cases: Cases
-    forest: Forest
-    leaf: Ints
 
-    @classmethod
-    def of(cls, cases: Cases, columns: slice, n_grown: int, known_s: float) -> "CaseForest":
-        """The forest is grown on what was known at an instant of the first cases; the later ones are sorted into it."""
-        own = cases._replace(features=cases.features[:, columns])
-        wait = logs(own.take(slice(n_grown)).left_s(known_s)[0])
-        forest = grown(own.features[:n_grown], wait - wait.mean())
-        return cls(own, forest, leaves(forest, own.features))
+def similar_waits(past: Cases, n_grown: int, known_s: float, asked: Cases, columns: slice) -> Floats:
+    """(questions, GRID): time left to wait, s, of weighted past cases that had come before the question.
 
-    def said_s(self, asked: Cases, columns: slice) -> Floats:
-        """(questions, GRID): time left to wait."""
-        found = np.empty((len(asked.at_s), len(GRID)))
-        for row, leaf in enumerate(leaves(self.forest, asked.features[:, columns]).T):
-            at_s = float(asked.at_s[row])
-            n_known = int(np.searchsorted(self.cases.at_s, at_s))
-            weight = similarity(self.leaf, n_known, leaf)
-            # Of its own past the job knows only that it waited, as its features say.
-            is_other = self.cases.submit_s[:n_known] != asked.submit_s[row]
-            has_left = self.cases.has_left(at_s)[:n_known]
-            chosen = np.flatnonzero((weight > 0) & is_other & ~has_left)
-            chosen = chosen if len(chosen) else np.flatnonzero(weight)
-            wait_s, is_known = self.cases.take(chosen).left_s(at_s)
-            found[row] = survivor_quantiles(wait_s, is_known, weight[chosen], GRID)
-        return found
+    The forest is grown on what was known at an instant of the first past cases; the later ones are sorted into it.
+    """
+    wait = logs(past.take(slice(n_grown)).left_s(known_s)[0])
+    forest = grown(past.features[:n_grown, columns], wait - wait.mean())
+    known_leaf, found = leaves(forest, past.features[:, columns]), np.empty((len(asked.at_s), len(GRID)))
+    for row, leaf in enumerate(leaves(forest, asked.features[:, columns]).T):
+        at_s = float(asked.at_s[row])
+        n_known = int(np.searchsorted(past.at_s, at_s))
+        weight = similarity(known_leaf, n_known, leaf)
+        # Of its own past the job knows only that it waited, as its features say.
+        is_other = past.submit_s[:n_known] != asked.submit_s[row]
+        chosen = np.flatnonzero((weight > 0) & is_other & ~past.has_left(at_s)[:n_known])
+        chosen = chosen if len(chosen) else np.flatnonzero(weight)
+        wait_s, is_known = past.take(chosen).left_s(at_s)
+        found[row] = survivor_quantiles(wait_s, is_known, weight[chosen], GRID)
+    return found
 
 
 def survivor_quantiles(values: Floats, is_known: Bools, weight: Floats, levels: Floats) -> Floats:
@@ -101,74 +94,57 @@ def survivor_quantiles(values: Floats, is_known: Bools, weight: Floats, levels: 
     return np.append(values, values[-1])[places]
 
 
-class Answers(NamedTuple):
-    """What was said of cases, each from what was known at its instant, and what became of them."""
-
-    cases: Cases
-    said_s: Floats
-    """(ways, cases, GRID): time left to wait."""
-
-    def known(self, at_s: float) -> "Answers":
-        """The answers that calibrate at an instant."""
-        chosen = np.flatnonzero((self.cases.at_s < at_s) & (self.cases.at_s >= at_s - CALIBRATION_S))
-        return Answers(self.cases.take(chosen), self.said_s[:, chosen])
+def known_answers(record: Cases, at_s: float) -> Cases:
+    """The cases with an estimate that calibrate at an instant."""
+    is_recent = (record.at_s < at_s) & (record.at_s >= at_s - CALIBRATION_S)
+    return record.take(np.flatnonzero(is_recent & ~np.isnan(record.quantiles_s[:, 0, 0])))
 
 
-def record_of(cases: Cases, first: int = LEAST_CASES) -> Answers:
-    """What is said of the cases from the first one on; forests are grown anew for each REFIT_CASES."""
-    found = []
-    for start in range(first, len(cases.at_s), REFIT_CASES):
-        known, asked = slice(max(start - MOST_CASES, 0), start + REFIT_CASES), slice(start, start + REFIT_CASES)
-        ways = [
-            CaseForest.of(cases.take(known), one, start - known.start, float(cases.at_s[start]))
-            for one in WAYS.values()
-        ]
-        found.append([way.said_s(cases.take(asked), one) for way, one in zip(ways, WAYS.values(), strict=True)])
-    blank = np.empty((len(WAYS), 0, len(GRID)))
-    said_s = np.concatenate([blank, *(np.array(one) for one in found)], axis=1)
-    return Answers(cases.take(slice(first, None)), said_s)
-
-
-def figures(record: Answers, at_s: float) -> dict[str, float]:
+def figures(record: Cases, at_s: float) -> dict[str, float]:
     """How the answers with the simulation have held, as far as it is known at an instant: their number, the shares of
     starts by the 80 and 95% quantiles before calibration, and the median error, s; empty without a record."""
-    known = record.known(at_s)
-    wait_s, is_known = known.cases.left_s(at_s)
+    known = known_answers(record, at_s)
+    wait_s, is_known = known.left_s(at_s)
     if not is_known.any():
         return {}
-    said_s, wait_s = at_levels(known.said_s[0, is_known], np.array(LEVELS)), wait_s[is_known]
-    held = (wait_s[:, None] <= said_s).mean(axis=0).tolist()
-    error_s = float(np.median(np.abs(said_s[:, LEVELS.index(0.5)] - wait_s)))
+    quantiles_s, wait_s = at_levels(known.quantiles_s[is_known, 0], np.array(LEVELS)), wait_s[is_known]
+    held = (wait_s[:, None] <= quantiles_s).mean(axis=0).tolist()
+    error_s = float(np.median(np.abs(quantiles_s[:, LEVELS.index(0.5)] - wait_s)))
     return {"n_scored": len(wait_s), "held_q80": held[2], "held_q95": held[3], "median_error_s": error_s}
 
 
-def answers(record: Answers, asked: Cases, said_s: Callable[[int, Ints], Floats], at_s: float) -> tuple[Floats, Ints]:
+def answers(record: Cases, known_s: float, asked: Cases, at_s: float) -> tuple[Floats, Ints]:
     """(questions, LEVELS) calibrated times left to wait, and the place among WAYS of the one that answers.
 
-    `said_s` gives what a way says of some questions, (questions, GRID). Of the record only what was known at the
-    instant is used.
+    Of the record only what was known at the instant is used. A question without an estimate gets that of its way, from
+    a forest that is grown on what the record knew at `known_s`.
     """
-    known = record.known(at_s)
+    known = known_answers(record, at_s)
     way, waited = _best_way(known, asked.features[:, -1], at_s), _waited(asked)
     found = np.empty((len(asked.at_s), len(LEVELS)))
     for nth in np.unique(way).tolist():
-        whole_s = np.full((len(asked.at_s), len(GRID)), np.nan)
-        whole_s[way == nth] = said_s(nth, np.flatnonzero(way == nth))
-        for one in np.unique(waited[way == nth]).tolist():
-            rows, own = (way == nth) & (waited == one), _waited(known.cases) == one
-            found[rows] = at_levels(whole_s[rows], _calibrated(known.said_s[nth, own], known.cases.take(own), at_s))
+        is_own, quantiles_s = way == nth, asked.quantiles_s[:, nth].copy()
+        new = is_own & np.isnan(quantiles_s[:, 0])
+        if new.any():
+            columns = list(WAYS.values())[nth]
+            quantiles_s[new] = similar_waits(
+                record, len(record.at_s), known_s, asked.take(np.flatnonzero(new)), columns
+            )
+        for one in np.unique(waited[is_own]).tolist():
+            rows, like = is_own & (waited == one), known.take(np.flatnonzero(_waited(known) == one))
+            found[rows] = at_levels(quantiles_s[rows], _calibrated(like.quantiles_s[:, nth], like, at_s))
     return found, way
 
 
-def at_levels(said_s: Floats, levels: Floats) -> Floats:
+def at_levels(quantiles_s: Floats, levels: Floats) -> Floats:
     """(questions, levels) of quantiles at GRID."""
-    found: Floats = np.array([np.interp(levels, GRID, row) for row in logs(said_s)]).reshape(-1, len(levels))
+    found: Floats = np.array([np.interp(levels, GRID, row) for row in logs(quantiles_s)]).reshape(-1, len(levels))
     return np.maximum(np.exp(found) - SOON_S, 0.0)
 
 
-def pinball_s(said_s: Floats, left_s: Floats, levels: Floats) -> Floats:
+def pinball_s(quantiles_s: Floats, left_s: Floats, levels: Floats) -> Floats:
     """(questions,): the mean loss over the levels, s."""
-    off_s = left_s[:, None] - said_s
+    off_s = left_s[:, None] - quantiles_s
     loss_s: Floats = np.maximum(levels * off_s, (levels - 1.0) * off_s).mean(axis=1)
     return loss_s
 
@@ -178,11 +154,12 @@ def _waited(cases: Cases) -> Ints:
     return np.searchsorted(logs(np.array([1.0, LONG_S])), cases.features[:, FEATURES.index("waited")], side="right")
 
 
-def _best_way(known: Answers, queue: Floats, at_s: float) -> Ints:
+def _best_way(known: Cases, queue: Floats, at_s: float) -> Ints:
     """Per question the way with the least loss in its queue."""
-    wait_s, is_known = known.cases.left_s(at_s)
-    loss_s = np.array([pinball_s(said_s[is_known], wait_s[is_known], GRID) for said_s in known.said_s])
-    of_queue = known.cases.features[is_known, -1]
+    wait_s, is_known = known.left_s(at_s)
+    quantiles_s = known.quantiles_s[is_known]
+    loss_s = np.array([pinball_s(quantiles_s[:, nth], wait_s[is_known], GRID) for nth in range(len(WAYS))])
+    of_queue = known.features[is_known, -1]
     best = {}
     for one in np.unique(queue).tolist():
         own = of_queue == one if (of_queue == one).sum() >= LEAST_ANSWERS else np.ones(len(of_queue), np.bool_)
@@ -190,14 +167,14 @@ def _best_way(known: Answers, queue: Floats, at_s: float) -> Ints:
     return np.array([best[one] for one in queue.tolist()], np.int64)
 
 
-def _calibrated(said_s: Floats, cases: Cases, at_s: float) -> Floats:
+def _calibrated(quantiles_s: Floats, cases: Cases, at_s: float) -> Floats:
     """The levels of GRID's distribution below which shares LEVELS of the outcomes lay.
 
     The outcome of a job that still waits lies anywhere beyond its wait so far; without such jobs answers are early.
     """
     wait_s, is_known = cases.left_s(at_s)
     edges = np.array([0.0, *GRID, 1.0])
-    low, high = (compare(said_s, wait_s[:, None]).sum(axis=1) for compare in (np.less, np.less_equal))
+    low, high = (compare(quantiles_s, wait_s[:, None]).sum(axis=1) for compare in (np.less, np.less_equal))
     first, last = edges[np.where(is_known, low, high)], np.where(is_known, edges[high + 1], 1.0)
     place = first + _TURN * np.arange(len(wait_s)) % 1.0 * (last - first)
     evenly = (np.arange(PRIOR_CASES) + 0.5) / PRIOR_CASES
@@ -206,7 +183,9 @@ def _calibrated(said_s: Floats, cases: Cases, at_s: float) -> Floats:
     return found
 
 
-FORMAT = 1
+FORMAT = "waits_2"
+"""Begins the names of a stored record's arrays; another number, another format."""
+
 NEWEST_JOBS = 50_000
 """Jobs whose starts are learnt from."""
 
@@ -230,11 +209,11 @@ class Pools(NamedTuple):
 class QueueRecord(NamedTuple):
     """What was learnt of a site's past up to a time."""
 
-    as_of_s: float
-    queues: Sequence[str]
+    as_of_s: Floats
+    """(1,)"""
+    queues: Array
     """The names of the queues of the cases."""
     cases: Cases
-    record: Answers
     outcomes: Outcomes
 
 
@@ -251,7 +230,7 @@ def record_of_log(log: Log) -> QueueRecord:
     outcomes = outcomes_of(log.quantiles_s[known], past.runtime_s[known], past.requested_s[known], past.end_s[known])
     instants = np.concatenate([past.submit_s, past.start_s, past.end_s])
     newest_s = float(instants[np.isfinite(instants)].max(initial=-np.inf))
-    return QueueRecord(newest_s, queue_names(past), cases, record_of(cases), outcomes)
+    return QueueRecord(np.array([newest_s]), texts(queue_names(past)), record_of(cases), outcomes)
 
 
 def queue_names(past: History) -> list[str]:
@@ -306,22 +285,13 @@ def _instants(log: Log) -> Floats:
 
 def table_of(found: QueueRecord) -> pa.Table:
     """STATE with the arrays of a record."""
-    arrays = {
-        "format": np.array([FORMAT]), "as_of_s": np.array([found.as_of_s]), "queues": texts(found.queues),
-        "said_s": found.record.said_s,
-    }  # fmt: skip
-    return arrays_table(arrays | dict(arrays_of("cases", found.cases)) | dict(arrays_of("outcomes", found.outcomes)))
+    return arrays_table(dict(arrays_of(FORMAT, found)))
 
 
-def record_in(table: pa.Table) -> QueueRecord | None:
-    """The record of a table; None where it has another format."""
-    arrays = arrays_in(table)
-    if arrays["format"].tolist() != [FORMAT]:
-        return None
-    cases, outcomes = tuple_of(Cases, "cases", arrays), tuple_of(Outcomes, "outcomes", arrays)
-    said_s, as_of_s = arrays["said_s"], float(arrays["as_of_s"][0])
-    record = Answers(cases.take(slice(len(cases.at_s) - said_s.shape[1], None)), said_s)
-    return QueueRecord(as_of_s, arrays["queues"].tolist(), cases, record, outcomes)
+def record_in(table: pa.Table) -> QueueRecord:
+    """The record of a table; KeyError where it has another format."""
+    found: QueueRecord = tuple_of(QueueRecord, FORMAT, arrays_in(table))
+    return found
 
 
 ALONE = "draws"
@@ -334,33 +304,32 @@ there with all waiting jobs before it."""
 N_DRAWS = 200
 
 
-class Expected(NamedTuple):
-    """The answers to a queue; times in s from its instant."""
+def expected(queue: Queue, found: QueueRecord | None) -> tuple[Floats, list[str], Floats]:
+    """The answers to a queue, from the record of the site's past where there is one; times in s from its instant.
 
-    queue: Queue
-    start_s: Floats
-    """(waiting jobs, LEVELS)"""
-    way: list[str]
-    """Per waiting job what answered."""
-    left_s: Floats
-    """(running jobs, LEFT_SHARES)"""
-
-
-def expected(queue: Queue, found: QueueRecord | None) -> Expected:
-    """The answers to a queue, from the record of the site's past where there is one."""
+    (waiting jobs, LEVELS) starts; what answered each; (running jobs, LEFT_SHARES) times left.
+    """
     start_s, way = starts(queue, np.arange(len(queue.waits)), found)
     log = queue.log
     known = calibration(found.outcomes, queue.at_s) if found else UNCALIBRATED
     asked_s = np.where(log.past.requested_s > 0, log.past.requested_s, np.nan)[queue.runs]
-    return Expected(queue, start_s, way, time_left(log.quantiles_s[queue.runs], queue.elapsed_s, asked_s, known))
+    return start_s, way, time_left(log.quantiles_s[queue.runs], queue.elapsed_s, asked_s, known)
 
 
 def starts(queue: Queue, chosen: Ints, found: QueueRecord | None) -> tuple[Floats, list[str]]:
-    """(jobs, LEVELS) times left to wait of these places among the waiting jobs, s, and what answered each."""
+    """(jobs, LEVELS) times left to wait of these places among the waiting jobs, s, and what answered each.
+
+    Where the machine is not idle, similar past cases answer, or without a record draws.
+    """
     start_s, way = np.zeros((len(chosen), len(LEVELS))), np.full(len(chosen), IDLE, np.object_)
-    others = ~_fits_idle(queue)[chosen]
-    if others.any():
-        start_s[others], way[others] = _from_past(queue, chosen[others], found)
+    others = np.flatnonzero(~_fits_idle(queue)[chosen])
+    if len(others) and (found is None or len(known_answers(found.cases, queue.at_s).at_s) < LEAST_ANSWERS):
+        draws_s, _ = simulated(queue, N_DRAWS, orders=1)
+        start_s[others], way[others] = np.quantile(draws_s[0][:, chosen[others]], LEVELS, axis=0).T, ALONE
+    elif len(others) and found is not None:
+        questions = asked(queue, chosen[others])
+        start_s[others], nth = answers(found.cases, float(found.as_of_s[0]), questions, queue.at_s)
+        way[others] = np.array(list(WAYS), np.object_)[nth]
     return start_s, way.tolist()
 
 
@@ -374,30 +343,3 @@ def _fits_idle(queue: Queue) -> Bools:
         own = in_turn[pools[in_turn] == pool]
         fits[own] = np.cumsum(log.size[queue.waits[own]]) <= log.capacity[pool]
     return fits
-
-
-def _from_past(queue: Queue, chosen: Ints, found: QueueRecord | None) -> tuple[Floats, list[str]]:
-    """What `starts` gives where the machine is not idle: from similar past cases, or without a record from draws."""
-    if found is None or len(found.record.known(queue.at_s).cases.at_s) < LEAST_ANSWERS:
-        draws_s = simulated(queue, N_DRAWS, orders=1).draws_s[0][:, chosen]
-        return np.quantile(draws_s, LEVELS, axis=0).T, [ALONE] * len(chosen)
-    asked, names, columns = Questions(queue.log).asked(queue, chosen), list(WAYS), list(WAYS.values())
-
-    def said(nth: int, rows: Ints) -> Floats:
-        way = CaseForest.of(found.cases, columns[nth], len(found.cases.at_s), found.as_of_s)
-        return way.said_s(asked.take(rows), columns[nth])
-
-    answer_s, way = answers(found.record, asked, said, queue.at_s)
-    return answer_s, [names[one] for one in way.tolist()]
-
-
-def with_another(queue: Queue, place: int) -> Queue:
-    """The queue with a job of the history that is submitted at its instant, after all others."""
-    return replace(queue, waits=np.append(queue.waits, place), priority=np.append(queue.priority, np.nan))
-
-
-def queue_now(log: Log, at_s: float, told: Ints, priority: Floats) -> Queue:
-    """The queue of the jobs that a scheduler tells (places, in order of submit), with priorities by job of the log."""
-    has_started = np.isfinite(log.past.start_s[told])
-    runs, waits = told[has_started], told[~has_started]
-    return Queue(log, at_s, runs, waits, priority[waits])

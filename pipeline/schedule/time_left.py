@@ -6,7 +6,6 @@ much of its limit had passed (probability integral transform: Dawid (1984), Stat
 approach).
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +17,10 @@ LEFT_SHARES = (0.10, 0.50, 0.80, 0.95)
 """The quantiles that are told of the time left."""
 
 LEAST_S = 1.0
-"""A job that still runs has at least this much left."""
+"""A job that still runs has at least this much left; and the first knot of a curve."""
+
+SHARES = np.array([0.0, *QUANTILES, 1.0])
+"""The shares of the jobs that are shorter than the knots of a curve, which are ascending logarithms of runtimes, s."""
 
 BINS, NEWEST, PRIOR_JOBS = 5, 600, 30
 """Bins of elapsed over limit; jobs whose outcome counts in each; and jobs without error that are added to these."""
@@ -82,36 +84,55 @@ def time_left(
     [[160.0, 955.0, 1400.0, 1724.0]]
     """
     found = np.full((len(elapsed_s), len(shares)), np.nan)
-    scale_s = _scale_s(quantiles_s, limit_s)
-    table = np.array([_calibrated(positions, np.array(shares)) for positions in known.positions])
-    for job in np.flatnonzero(~np.isnan(quantiles_s).any(axis=1) & ~np.isnan(elapsed_s)):
-        steps, parts = _ladder(quantiles_s[job], limit_s[job], known.grace_s)
-        # The ends told at the last instants of earlier bins hold on: what was said does not depend on a bin's edge.
-        current = _bin(float(elapsed_s[job]), float(scale_s[job]))
-        end_s = _ends_s(steps, parts, elapsed_s[job], table[current])
-        for one in range(current):
-            end_s = np.maximum(end_s, _ends_s(steps, parts, scale_s[job] * (one + 1) / BINS, table[one]))
-        found[job] = end_s - elapsed_s[job]
+    jobs = np.flatnonzero(~np.isnan(quantiles_s).any(axis=1) & ~np.isnan(elapsed_s))
+    knots = _knots(quantiles_s[jobs], limit_s[jobs], known.grace_s)
+    scale_s, ran_s = _scale_s(quantiles_s, limit_s)[jobs, None], elapsed_s[jobs, None]
+    current = np.clip(np.ceil(BINS * ran_s / scale_s) - 1, 0, BINS - 1)
+    # An end told at the last instant of an earlier bin stays the least: what is told does not depend on a bin's edge.
+    end_s = np.zeros((len(jobs), len(shares)))
+    for one, positions in enumerate(known.positions):
+        at_s = np.where(one == current, ran_s, scale_s * (one + 1) / BINS)
+        before = share_below(knots, at_s)
+        told_s = runtime_at(knots, before + (1.0 - before) * _calibrated(positions, np.array(shares)))
+        end_s = np.where(one <= current, np.maximum(end_s, np.maximum(told_s, at_s + LEAST_S)), end_s)
+    found[jobs] = end_s - ran_s
     most_s = limit_s[:, None] - elapsed_s[:, None] + np.where(np.array(shares) > 0.5, known.grace_s, 0.0)
     capped_s = np.maximum(np.fmin(found, most_s), LEAST_S)
     return np.where(np.isnan(found), np.nan, np.maximum.accumulate(capped_s, axis=1))
 
 
+def share_below(knots: Floats, at_s: Floats) -> Floats:
+    """(jobs, values): the share of each job's curve that is shorter than runtimes, s."""
+    return interpolated(knots, np.broadcast_to(SHARES, knots.shape), np.log(np.maximum(at_s, LEAST_S)))
+
+
+def runtime_at(knots: Floats, share: Floats) -> Floats:
+    """(jobs, values): the runtimes, s, at shares of each job's curve."""
+    found: Floats = np.exp(interpolated(np.broadcast_to(SHARES, knots.shape), knots, share))
+    return found
+
+
+def interpolated(x: Floats, y: Floats, at: Floats) -> Floats:
+    """(rows, values): numpy's interp of each row of `at` in the same row of ascending `x` and `y`, constant outside."""
+    place = np.clip((x[:, None, :] <= at[:, :, None]).sum(axis=2) - 1, 0, x.shape[1] - 2)
+    rows = np.arange(len(x))[:, None]
+    step = np.maximum(x[rows, place + 1] - x[rows, place], 1e-12)
+    found = (y[rows, place + 1] - y[rows, place]) / step * (np.maximum(at, x[:, :1]) - x[rows, place]) + y[rows, place]
+    return np.where(at >= x[:, -1:], y[:, -1:], found)
+
+
 def outcomes_of(quantiles_s: Floats, runtime_s: Floats, limit_s: Floats, end_s: Floats) -> Outcomes:
     """The outcomes of jobs that ended, each asked at one instant of every bin that it reached."""
     has_run = np.flatnonzero(~np.isnan(runtime_s) & np.isfinite(end_s) & ~np.isnan(quantiles_s).any(axis=1))
-    places = has_run[np.argsort(end_s[has_run], kind="stable")]
-    scale_s, beyond_s = _scale_s(quantiles_s, limit_s), runtime_s - limit_s
-    position = np.full((len(places), BINS), np.nan)
-    for row, job in enumerate(places):
-        steps, parts = _ladder(quantiles_s[job], limit_s[job], 0.0)
-        # Instants spread evenly over the bin and chosen without the runtime: else long jobs would count too much.
-        asked_s = scale_s[job] * (np.arange(BINS) + (_TURN * row) % 1.0) / BINS
-        before = _part_at(steps, parts, asked_s)
-        after = _part_at(steps, parts, np.array([runtime_s[job]]))
-        reached = asked_s < runtime_s[job]
-        position[row, reached] = ((after - before) / np.maximum(1.0 - before, _APART))[reached]
-    return Outcomes(end_s[places], position, np.where(beyond_s > 0, beyond_s, np.nan)[places])
+    jobs = has_run[np.argsort(end_s[has_run], kind="stable")]
+    knots, ran_s = _knots(quantiles_s[jobs], limit_s[jobs], 0.0), runtime_s[jobs, None]
+    # Instants spread evenly over the bin and chosen without the runtime: else long jobs would count too much.
+    part = np.arange(BINS) + (_TURN * np.arange(len(jobs))[:, None]) % 1.0
+    asked_s = _scale_s(quantiles_s, limit_s)[jobs, None] * part / BINS
+    before = share_below(knots, asked_s)
+    position = (share_below(knots, ran_s) - before) / np.maximum(1.0 - before, _APART)
+    beyond_s = (runtime_s - limit_s)[jobs]
+    return Outcomes(end_s[jobs], np.where(asked_s < ran_s, position, np.nan), np.where(beyond_s > 0, beyond_s, np.nan))
 
 
 def calibration(outcomes: Outcomes, at_s: float) -> Calibration:
@@ -138,22 +159,9 @@ def _scale_s(quantiles_s: Floats, limit_s: Floats) -> Floats:
     return np.maximum(np.where(limit_s > 0, limit_s, quantiles_s[:, -1]), LEAST_S)
 
 
-def _bin(elapsed_s: float, scale_s: float) -> int:
-    return min(max(math.ceil(BINS * elapsed_s / scale_s) - 1, 0), BINS - 1)
-
-
-def _ladder(quantiles_s: Floats, limit_s: float, grace_s: float) -> tuple[Floats, Floats]:
-    """Ascending logarithms of runtimes (s) and their shares, from none to all; the last step is beyond the limit."""
-    last_s = max(quantiles_s[-1] ** 2 / max(quantiles_s[-2], LEAST_S), np.nan_to_num(limit_s) + grace_s)
-    logs = np.log(np.maximum(np.array([LEAST_S, *quantiles_s, last_s]), LEAST_S))
-    return np.maximum.accumulate(logs) + _APART * np.arange(len(logs)), np.array([0.0, *QUANTILES, 1.0])
-
-
-def _part_at(steps: Floats, parts: Floats, at_s: Floats) -> Floats:
-    return np.interp(np.log(np.maximum(at_s, LEAST_S)), steps, parts)
-
-
-def _ends_s(steps: Floats, parts: Floats, elapsed_s: float, shares: Floats) -> Floats:
-    before = _part_at(steps, parts, np.array([elapsed_s]))
-    ends_s: Floats = np.exp(np.interp(before + (1.0 - before) * shares, parts, steps))
-    return np.maximum(ends_s, elapsed_s + LEAST_S)
+def _knots(quantiles_s: Floats, limit_s: Floats, grace_s: float) -> Floats:
+    """(jobs, 8): the knots of each job's curve; the last one is beyond the limit."""
+    beyond_s = quantiles_s[:, -1] ** 2 / np.maximum(quantiles_s[:, -2], LEAST_S)
+    last_s = np.maximum(beyond_s, np.nan_to_num(limit_s) + grace_s)
+    logs = np.log(np.maximum(np.column_stack([np.ones(len(last_s)), quantiles_s, last_s]), LEAST_S))
+    return np.maximum.accumulate(logs, axis=1) + _APART * np.arange(logs.shape[1])
