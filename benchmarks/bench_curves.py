@@ -28,6 +28,7 @@ from pipeline.axes import MOST_OK_SPAN
 from pipeline.evaluate.scaling_errors import PREDICTORS, PredictionTask, observed_series
 from pipeline.scaling.average import WIDTHS, log_quantiles, width_columns
 from pipeline.scaling.predictions import LEAST_BEYOND, LEAST_FAR, LEAST_SIZES
+from pipeline.scaling.series import SeriesBatch
 
 GIVEN = (1, 2, 3, 4, 5, "in")
 SHOWN = (3, 4, 5, "in")
@@ -62,8 +63,9 @@ def question(series: pd.DataFrame, given: int | str) -> Question | None:
     kept, targets = pd.concat(seen), pd.concat(asked)
     offsets = np.cumsum([0, *(len(one) for one in seen)]).astype(np.int64)
     task = PredictionTask(
-        offsets, np.array([codes.index(one.code.iloc[0]) for one in seen]), kept.procs.to_numpy(float),
-        kept.runtime_s.to_numpy(float), kept.n_runs.to_numpy(float), kept.log_sd.to_numpy(float),
+        SeriesBatch(offsets, kept.procs.to_numpy(float), kept.runtime_s.to_numpy(float), np.ones(len(kept))),
+        np.array([codes.index(one.code.iloc[0]) for one in seen]),
+        kept.n_runs.to_numpy(float), kept.log_sd.to_numpy(float),
         targets.series.to_numpy(), targets.procs.to_numpy(float),
     )  # fmt: skip
     return Question(task, targets.index.to_numpy(), np.concatenate(doublings), targets.runtime_s.to_numpy(float))
@@ -79,9 +81,10 @@ def each_series(curve: Callable[[Floats, Floats, Floats], Floats]) -> Callable[[
 
     def predict(asked: PredictionTask) -> Floats:
         found = np.empty(asked.target_procs.size)
-        for i in range(asked.offsets.size - 1):
-            own, rows = slice(asked.offsets[i], asked.offsets[i + 1]), asked.target_series == i
-            found[rows] = curve(asked.procs[own], asked.runtime_s[own], asked.target_procs[rows])
+        given = asked.given
+        for i in range(given.n_series):
+            own, rows = slice(given.offsets[i], given.offsets[i + 1]), asked.target_series == i
+            found[rows] = curve(given.procs[own], given.runtime_s[own], asked.target_procs[rows])
         return found
 
     return predict
@@ -174,7 +177,7 @@ def answers(series: pd.DataFrame) -> pd.DataFrame:
         task, observed = one.asked, observed_series(one.asked, one.asked.application)
         curve = observed.curve(task.target_series, task.target_procs)
         told = series.loc[one.series, ["code", "name"]].reset_index(drop=True)
-        n_sizes, reach = np.diff(task.offsets)[task.target_series], np.where(given == "in", 0, _reach(one.doublings))
+        n_sizes, reach = task.given.n_points[task.target_series], np.where(given == "in", 0, _reach(one.doublings))
         spread = np.hypot(curve.log_sd, observed.run_sd[task.target_series])
         parts.append(told.assign(
             given=str(given), reach=reach, n_sizes=n_sizes, doublings=np.maximum(one.doublings, 0.0), log_sd=spread,

@@ -57,10 +57,10 @@ def asked_of(python: str) -> Callable[..., object]:
     def predict(asked: PredictionTask, way: str) -> Floats:
         if id(asked) not in answered:
             order = np.argsort(asked.target_series, kind="stable")
-            cuts = np.searchsorted(asked.target_series[order], np.arange(1, asked.offsets.size - 1))
-            pairs = np.column_stack([asked.procs, asked.runtime_s])
+            cuts = np.searchsorted(asked.target_series[order], np.arange(1, asked.given.n_series))
+            pairs = np.column_stack([asked.given.procs, asked.given.runtime_s])
             question = {
-                "given": [part.tolist() for part in np.split(pairs, asked.offsets[1:-1])],
+                "given": [part.tolist() for part in np.split(pairs, asked.given.offsets[1:-1])],
                 "targets": [part.tolist() for part in np.split(asked.target_procs[order], cuts)],
             }
             done = subprocess.run(

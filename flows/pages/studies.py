@@ -14,7 +14,7 @@ from flows.pages import charts
 from flows.pages.blocks import Block, Column, Detail, Grid, Heading, columns, fixed, percent
 from flows.services.studies import BacktestResult, ranked
 from pipeline.evaluate.backtest import TRAIN_SHARE
-from pipeline.schedule.verdict import ReplayResult, average_changes, best_case, case_of, medians, sentences, whole
+from pipeline.schedule.verdict import ReplayResult, average_changes, by_case, by_merit, case_of, sentences, whole
 from pipeline.schedule.what_if import WITH_METHOD
 
 Row = Mapping[str, Any]
@@ -238,23 +238,27 @@ def replay_blocks(found: Sequence[ReplayResult], written: Mapping[str, Path] | N
 
 def _cases_with_quartiles(result: ReplayResult) -> list[dict[str, Any]]:
     """The medians of each case, with the quartiles `q25` and `q75` of its change of the slowdown."""
-    rows = result.table.to_pylist()
-    changes = {(case_of(row), row["statistic"]): row["slowdown_change"] for row in rows if row["part"] == "all"}
-    return [{**row, **{q: changes.get((case_of(row), q)) for q in ("q25", "q75")}} for row in whole(rows)]
+    whole_rows = [parts["all"][None] for parts in by_case(result.table).values()]
+    # One replay has no quartiles.
+    return [
+        {
+            **row["median"],
+            **{q: row[q]["slowdown_change"] if row["median"]["n_shakes"] else None for q in ("q25", "q75")},
+        }
+        for row in whole_rows
+    ]
 
 
 def _by_size_and_user(result: ReplayResult) -> Iterator[Block]:
     """Under the best case: sizes in rising order, and users, those who lose most first."""
-    rows = result.table.to_pylist()
-    case = best_case(rows)
-    own = [row for row in medians(rows) if case_of(row) == case]
-    for part, name in (("size", "processors"), ("user", "user")):
-        parts = [row for row in own if row["part"] == part]
-        if part == "user":
-            parts.sort(key=lambda row: -row["wait_change_s"] * row["n_jobs"])
-        if parts:
+    replayed = by_case(result.table)
+    for best in by_merit(replayed)[:1]:
+        for part, name in (("size", "processors"), ("user", "user")):
+            rows = [found["median"] for found in replayed[case_of(best)][part].values()]
+            if part == "user":
+                rows.sort(key=lambda row: -row["wait_change_s"] * row["n_jobs"])
             named = show.text(name, "part_value", none="unknown")
-            yield Grid(f"By {part}, {case}", (named, *columns("parts")), parts)
+            yield Grid(f"By {part}, {case_of(best)}", (named, *columns("parts")), rows)
 
 
 def _changes(cases: Sequence[Row]) -> charts.Chart:

@@ -27,8 +27,8 @@ from pipeline.evaluate.later_scores import estimate_figures, later_jobs, predict
 from pipeline.publish import Manifest, reading
 from pipeline.publish.versions import stored_versions
 from pipeline.schedule.engine import Policy
-from pipeline.schedule.verdict import by_value
-from pipeline.schedule.what_if import METHOD, TODAY, Case, Estimates, Subject, what_if
+from pipeline.schedule.verdict import by_case
+from pipeline.schedule.what_if import TODAY, Case, Estimates, Subject, what_if
 from pipeline.schedule.workload import Convention, Shakes, has_waits, workload_of_jobs
 from pipeline.storage import read_table
 from pipeline.tables import GROUPS, JOBS
@@ -114,12 +114,12 @@ def _replayed(
         past = history(jobs.take(later), loaded.state.site["timezone"])
         quantiles_s: Floats = np.full((jobs.num_rows, N_QUANTILES), np.nan)
         quantiles_s[later[past.row]] = estimate(loaded.state, past.as_submitted())[:, :N_QUANTILES]
-        subject = Subject("", work, {METHOD: quantiles_s}, users, Convention.NATURAL, since_s=after_s)
-        rows = what_if(subject, [CASE], shakes).to_pylist()
-        if not rows:
+        subject = Subject("", work, quantiles_s, users, Convention.NATURAL, since_s=after_s)
+        replayed = by_case(what_if(subject, [CASE], shakes))
+        if not replayed:
             expected = "later jobs with a runtime after the first 1% of the replay"
             raise InputError("--replay", "no job to score", expected)
-        today, own = (next(iter(by_value(rows, case.name, "all").values())) for case in (TODAY, CASE))
+        today, own = (replayed[case.name]["all"][None] for case in (TODAY, CASE))
         changes = {f"slowdown_change_{name}": own[name]["slowdown_change"] for name in ("q25", "q75")}
         each.append({name: own["median"][name] for name in FIGURES} | changes)
     whole = today["median"]

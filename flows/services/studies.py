@@ -15,14 +15,15 @@ from flows.services.quantities import chosen_names, seconds, words
 from pipeline.arrays import DAY_S, Floats, category_codes, floats
 from pipeline.errors import InputError, WalltimeError, printable
 from pipeline.estimate.history import History
+from pipeline.estimate.score import N_QUANTILES
 from pipeline.evaluate import backtest, check_no_look_ahead
 from pipeline.evaluate.backtest import Way, past_of
-from pipeline.evaluate.methods import Estimator, method_with_settings
+from pipeline.evaluate.methods import ESTIMATORS, Estimator, method_with_settings
 from pipeline.limits.soft import rules_of
 from pipeline.report import Report
 from pipeline.schedule.engine import Policy
 from pipeline.schedule.verdict import ReplayResult
-from pipeline.schedule.what_if import METHOD, SOFT, WITH_METHOD, Case, Estimates, Subject, cases, policy_name, what_if
+from pipeline.schedule.what_if import SOFT, WITH_METHOD, Case, Estimates, Subject, cases, policy_name, what_if
 from pipeline.schedule.workload import Convention, Shakes, has_waits, workload_of_jobs
 from pipeline.settings import RunSettings
 
@@ -164,18 +165,16 @@ def subject_of(
     if not len(work):
         found = f"{flagged.num_rows} jobs, none to replay"
         raise InputError(name, found, "jobs with a submit, a runtime and processors")
-    # By method (rows of JOBS, 6) in s, as of each submit: the backtest's pass. The table is as old as it is served.
-    estimates_s = dict[str, Floats]()
+    # As of each submit: the backtest's pass. The table is as old as it is served.
+    estimates_s: Floats = np.full((flagged.num_rows, N_QUANTILES), np.nan)
     if any(case.estimates in WITH_METHOD for case in chosen):
-        with running_stage(f"{name}: {METHOD}"):
-            answers = method_with_settings(METHOD, settings)(replace(past, stale_s=DAY_S))
-        estimates_s[METHOD] = np.full((flagged.num_rows, answers.shape[1]), np.nan)
-        estimates_s[METHOD][past.row] = answers
+        with running_stage(f"{name}: table"):
+            estimates_s[past.row] = ESTIMATORS["table"](replace(past, stale_s=DAY_S))
+    since_s = -np.inf if days is None else float(work.submit_s[-1]) - DAY_S * days
     subject = Subject(
-        log, work, estimates_s, category_codes(flagged, "user")[1], Convention.NATURAL,
-        since_s=-np.inf if days is None else float(work.submit_s[-1]) - DAY_S * days, has_waits=has_waits(flagged),
-        start_s=floats(flagged, "start_s"), ran_s=floats(flagged, "runtime_s"),
-        rules=rules_of(settings.export.quantile, settings.export.over_time_limit_min),
+        log, work, estimates_s, category_codes(flagged, "user")[1], Convention.NATURAL, since_s, has_waits(flagged),
+        floats(flagged, "start_s"), floats(flagged, "runtime_s"),
+        rules_of(settings.export.quantile, settings.export.over_time_limit_min),
     )  # fmt: skip
     return subject, capacity_from
 

@@ -1,6 +1,5 @@
 """The as-of backtest: every method's estimates for the later jobs of a log, in order of submit, and their errors."""
 
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import DAY_S, Bools, Floats, Ints, proc_seconds, tally
+from pipeline.arrays import DAY_S, Array, Bools, Floats, Ints, proc_seconds, tally
 from pipeline.estimate.history import History, history
 from pipeline.estimate.score import QUANTILES, scores
 from pipeline.evaluate.methods import Estimator
@@ -22,18 +21,9 @@ TRAIN_SHARE = 1 / 3
 FORTNIGHT_MIN_JOBS = 100
 """Least number of jobs of the fortnight reported as the worst covered."""
 
-FORTNIGHT_S = 14 * DAY_S
+FORTNIGHT = np.timedelta64(14, "D")
 WORST = {"fortnight_80": "coverage_80", "fortnight_q95": "coverage_q95"}
 """Parts of BACKTEST that are the fortnight with the lowest value of a figure."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """One method's quantiles (jobs, 6) with gaps filled, s; which rows were filled; which jobs are scored."""
-
-    quantiles_s: Floats
-    is_fallback: Bools
-    chosen: Bools
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +34,10 @@ class Way:
     without_flagged: bool = False
 
     @property
-    def stale_days(self) -> float | None:
-        """The least age of what estimates know, days; None: known until the submit."""
-        return None if self.stale_s is None else self.stale_s / DAY_S
-
-    @property
     def columns(self) -> dict[str, Any]:
-        """The columns of BACKTEST with these choices."""
-        return {"stale_days": self.stale_days, "learnt_from": "kept" if self.without_flagged else "all"}
+        """The columns of BACKTEST with these choices; `stale_days`: the least age of what estimates know."""
+        stale_days = None if self.stale_s is None else self.stale_s / DAY_S
+        return {"stale_days": stale_days, "learnt_from": "kept" if self.without_flagged else "all"}
 
 
 def backtest(
@@ -107,38 +93,42 @@ def backtest(
     """
     way = way or Way()
     past = past_of(jobs, settings, way)
-    named = log if log is not None else settings.site.name
+    about = {"log": log if log is not None else settings.site.name} | way.columns
     ran = np.flatnonzero(past.has_run)
-    scored = np.zeros(len(past), np.bool_)
-    scored[ran[int(len(ran) * train_share) :]] = True
+    n_learnt = int(len(ran) * train_share)
+    scored = ran[n_learnt:]
     instead = fallback_quantiles(past)
     rows: list[dict[str, Any]] = []
     facts: dict[str, Fact] = {}
     for name, estimator in estimators.items():
-        found = _filled(estimator(past), instead, scored)
+        quantiles_s, is_fallback = _filled(estimator(past), instead, scored)
         if errors is not None:
-            errors.append(errors_of(jobs, past, found, {"log": named, "estimator": name, "stale_days": way.stale_days}))
-        facts |= {f"fallback_{name}": int(found.is_fallback[scored].sum())}
-        rows += [{"estimator": name} | way.columns | row for row in rows_of(past, found)]
-    names = [column.name for column in BACKTEST.columns if column.name != "log"]
-    table = BACKTEST.build(log=[named] * len(rows), **{name: [row.get(name) for row in rows] for name in names})
-    return table, _report(jobs, past, scored, facts)
+            errors.append(errors_of(jobs, past, quantiles_s, scored, about | {"estimator": name}))
+        facts[f"fallback_{name}"] = int(is_fallback[scored].sum())
+        rows += [about | {"estimator": name} | row for row in rows_of(past, quantiles_s, is_fallback, scored)]
+    table = BACKTEST.build(**{column.name: [row.get(column.name) for row in rows] for column in BACKTEST.columns})
+    proc_s = proc_seconds(jobs)
+    set_aside = {
+        "no_runtime_to_score": tally(proc_s, np.setdiff1d(np.arange(jobs.num_rows), past.row[ran])),
+        "learnt_from": tally(proc_s, past.row[ran[:n_learnt]]),
+    }
+    report = Report("backtest", "job", tally(proc_s), tally(proc_s, past.row[scored]), set_aside, facts)
+    return table, report.check()
 
 
-def errors_of(jobs: pa.Table, past: History, found: Scored, names: Mapping[str, Any]) -> pa.Table:
+def errors_of(jobs: pa.Table, past: History, quantiles_s: Floats, scored: Ints, about: Mapping[str, Any]) -> pa.Table:
     """BACKTEST_ERRORS: per scored job its quantiles, s, its runtime, and the age of what the estimate knew, days.
 
     `runtime_quantile` is the share, interpolated among the six, at which the runtime lies; null below the first one,
     beyond the last one, and where a method has no quantiles.
     """
-    places = np.flatnonzero(found.chosen)
-    quantiles_s, runtime_s = found.quantiles_s[places], past.runtime_s[places]
+    quantiles_s, runtime_s = quantiles_s[scored], past.runtime_s[scored]
     columns = {f"runtime_s_q{100 * share:.0f}": quantiles_s[:, k] for k, share in enumerate(QUANTILES)}
-    columns |= {"known_age_days": (past.submit_s[places] - past.known_s[places]) / DAY_S}
+    columns |= {"known_age_days": (past.submit_s[scored] - past.known_s[scored]) / DAY_S}
     known = {name: np.where(np.isfinite(column), column, np.nan) for name, column in columns.items()}
-    rows = pa.array(past.row[places])
+    rows = pa.array(past.row[scored])
     return BACKTEST_ERRORS.build(
-        **{name: [value] * len(places) for name, value in names.items()},
+        **{name: [about[name]] * len(scored) for name in ("log", "estimator", "stale_days")},
         **{name: jobs.column(name).take(rows) for name in (*JOB, "restart", "submit_s")},
         **{name: pa.array(column, from_pandas=True) for name, column in known.items()},
         runtime_s=runtime_s, runtime_quantile=runtime_quantiles(runtime_s, quantiles_s),
@@ -160,39 +150,39 @@ def past_of(jobs: pa.Table, settings: RunSettings, way: Way | None = None) -> Hi
     return replace(past, stale_s=way.stale_s)
 
 
-def _filled(quantiles_s: Floats, instead: Floats, scored: Bools) -> Scored:
-    """One method's quantiles with gaps filled; a quantile it never gives stays NaN and is not scored."""
+def _filled(quantiles_s: Floats, instead: Floats, scored: Ints) -> tuple[Floats, Bools]:
+    """One method's quantiles with gaps filled, and where; a quantile it never gives stays NaN and is not scored."""
     if quantiles_s.shape != instead.shape:
         raise ValueError(f"quantiles of shape {quantiles_s.shape}, expected {instead.shape}")
     is_fallback = np.isnan(quantiles_s[:, QUANTILES.index(0.50)])
     filled = np.where(is_fallback[:, None], instead, quantiles_s)
-    answered = quantiles_s[scored & ~is_fallback]
+    answered = quantiles_s[scored[~is_fallback[scored]]]
     filled[:, np.isnan(answered).all(axis=0) & bool(len(answered))] = np.nan
-    return Scored(filled, is_fallback, scored)
+    return filled, is_fallback
 
 
-def _report(jobs: pa.Table, past: History, scored: Bools, facts: Mapping[str, Fact]) -> Report:
-    proc_s = proc_seconds(jobs)
-    other = np.setdiff1d(np.arange(jobs.num_rows), past.row)
-    set_aside = {
-        "no_runtime_to_score": tally(proc_s, np.append(other, past.row[~past.has_run])),
-        "learnt_from": tally(proc_s, past.row[~scored & past.has_run]),
-    }
-    return Report("backtest", "job", tally(proc_s), tally(proc_s, past.row[scored]), set_aside, facts).check()
+def rows_of(past: History, quantiles_s: Floats, is_fallback: Bools, scored: Ints) -> Iterator[dict[str, Any]]:
+    """BACKTEST's columns of a method by part of the scored jobs; no row where there is none."""
 
+    def rows(part: str, values: Array) -> Iterator[dict[str, Any]]:
+        order = scored[np.argsort(values[scored], kind="stable")]
+        for own in np.split(order, 1 + np.flatnonzero(values[order[1:]] != values[order[:-1]])):
+            figures = _figures(past, quantiles_s[own], is_fallback[own], own)
+            yield {"part": part, "part_value": values[own[0]]} | figures
 
-def rows_of(past: History, found: Scored) -> Iterator[dict[str, Any]]:
-    """BACKTEST's columns but log and estimator; no row where no job is scored."""
-    places = np.flatnonzero(found.chosen)
-    if not len(places):
+    if not len(scored):
         return
-    yield {"part": "all"} | _figures(past, found, places)
-    months = past.local_s.astype("datetime64[s]").astype("datetime64[M]").astype(np.int64)
-    for month, own in _split(months, places):
-        yield {"part": "month", "part_value": str(np.datetime64(month, "M"))} | _figures(past, found, own)
-    for size, own in _split(size_classes(past.procs), places):
-        yield {"part": "size", "part_value": size_name(size)} | _figures(past, found, own)
-    yield from _worst_fortnights(past, found, places)
+    local = past.local_s.astype("datetime64[s]")
+    first = local[scored].min().astype("datetime64[D]")
+    yield from (row | {"part_value": None} for row in rows("all", np.zeros(len(past))))
+    yield from (row | {"part_value": str(row["part_value"])} for row in rows("month", local.astype("datetime64[M]")))
+    yield from (row | {"part_value": size_name(row["part_value"])} for row in rows("size", size_classes(past.procs)))
+    fortnights = first + (local - first) // FORTNIGHT * FORTNIGHT
+    large = [row for row in rows("", fortnights) if row["n_jobs"] >= FORTNIGHT_MIN_JOBS]
+    for part, figure in WORST.items():
+        if known := [row for row in large if row.get(figure) is not None]:
+            worst = min(known, key=lambda row: float(row[figure]))
+            yield worst | {"part": part, "part_value": str(worst["part_value"])}
 
 
 def size_classes(procs: Floats) -> Ints:
@@ -205,38 +195,13 @@ def size_name(size: int) -> str:
     return str(2**size) if size < 2 else f"{2 ** (size - 1) + 1}-{2**size}"
 
 
-def _split(codes: Ints, places: Ints) -> Iterator[tuple[int, Ints]]:
-    """Each code among the places, in order, with the places that have it."""
-    order = places[np.argsort(codes[places], kind="stable")]
-    for own in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1):
-        yield int(codes[own[0]]), own
-
-
-def _worst_fortnights(past: History, found: Scored, places: Ints) -> Iterator[dict[str, Any]]:
-    first_s = past.local_s[places].min() // DAY_S * DAY_S
-    fortnights = _split((past.local_s - first_s) // FORTNIGHT_S, places)
-    large = [(n, own) for n, own in fortnights if len(own) >= FORTNIGHT_MIN_JOBS]
-    days = [str(np.datetime64(int(first_s + n * FORTNIGHT_S), "s").astype("datetime64[D]")) for n, _ in large]
-    rows = [{"part_value": day} | _figures(past, found, own) for day, (_, own) in zip(days, large, strict=True)]
-    for part, figure in WORST.items():
-        known = [row for row in rows if row.get(figure) is not None]
-        if known:
-            yield {"part": part} | min(known, key=lambda row: float(row[figure]))
-
-
-def _figures(past: History, found: Scored, places: Ints) -> dict[str, Any]:
-    runtime_s, quantiles_s = past.runtime_s[places], found.quantiles_s[places]
+def _figures(past: History, quantiles_s: Floats, is_fallback: Bools, places: Ints) -> dict[str, Any]:
+    """The figures of the jobs at these places, of which quantiles and fallbacks are given."""
     answered = ~np.isnan(quantiles_s[:, 1])
-    counts = {
-        "n_jobs": len(places),
-        "n_fallback": int(found.is_fallback[places].sum()),
-        "n_unanswered": int((~answered).sum()),
-    }
+    counts = {"n_jobs": len(places), "n_fallback": int(is_fallback.sum()), "n_unanswered": int((~answered).sum())}
     if not answered.any():
         return counts
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a quantile no method gave has no mean
-        every = scores(runtime_s, quantiles_s, answered)
+    every = scores(past.runtime_s[places], quantiles_s, answered)
     known = {name: value for name, value in every.items() if np.isfinite(value) and not name.startswith("n_")}
     if np.isnan(quantiles_s[:, [0, 3]]).any(axis=1).all():
         known.pop("coverage_80", None)
@@ -263,10 +228,8 @@ def fallback_quantiles(past: History) -> Floats:
 def running_quantiles(past: History) -> Floats:
     """(jobs, 6), s: quantiles (nearest rank) of the runtimes of all jobs that had ended by each submit; n log n."""
     order = np.argsort(past.runtime_s, kind="stable")
-    rank = np.empty(len(past), np.int64)
-    rank[order] = np.arange(len(past))
-    sorted_s = past.runtime_s[order]
-    return _running(rank, sorted_s, past.by_end, past.ended, np.array(QUANTILES))
+    rank = np.argsort(order, kind="stable")
+    return _running(rank, past.runtime_s[order], past.by_end, past.ended, np.array(QUANTILES))
 
 
 @entry_kernel

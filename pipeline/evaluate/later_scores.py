@@ -74,58 +74,48 @@ def prediction_figures(versions: Sequence[Manifest], jobs: pa.Table, timezone: s
 
     `change` of their errors is as `error_change` gives it; None without such jobs.
     """
-    found = [_answered_by(own, jobs) for own in versions]
-    each = [one["is_ok"].is_valid() for one in found]
-    both, change = pc.and_(each[0], each[1]), None
-    figures_of = [figures(one.filter(both)) for one in found]
-    if n_both := figures_of[0].pop("jobs"):
+    found = list[pa.Table]()
+    for own in versions:
+        templates = read_table(own.path(TEMPLATES.name), TEMPLATES)
+        chosen = with_chosen(GroupSettings.model_validate(own.settings["group"]), templates)
+        predictions = read_table(own.path(PREDICTIONS.name), PREDICTIONS)
+        found.append(answered(predictions, assign_groups(jobs, chosen)[0]))
+    is_answered = [one["is_ok"].is_valid() for one in found]
+    both = pc.and_(*is_answered)
+    each = [figures(one.filter(both)) for one in found]
+    n_both, _ = (one.pop("jobs") for one in each)
+    counts = [{"answered": pc.sum(one).as_py() or 0} for one in is_answered]
+    change = None
+    if n_both:
         past = history(jobs, timezone)
-        chosen: Bools = both.to_numpy()[past.row]
-        errors_s = [np.abs(floats(one, "runtime_s")[past.row] - past.runtime_s)[chosen] for one in found]
-        change = error_change(errors_s[0], errors_s[1], _user_days(past, chosen), seed)
-    return {
-        "in_both": n_both,
-        "each": [
-            {"answered": pc.sum(one).as_py() or 0} | {name: value for name, value in own.items() if name != "jobs"}
-            for one, own in zip(each, figures_of, strict=True)
-        ],
-        "change": change,
-    }
-
-
-def _user_days(past: History, chosen: Bools) -> Ints:
-    """The number of the user and day of each chosen job."""
-    pairs = np.stack([past.codes["who"], past.local_s // DAY_S])[:, chosen]
-    return np.unique(pairs, axis=1, return_inverse=True)[1].ravel()
-
-
-def _answered_by(own: Manifest, jobs: pa.Table) -> pa.Table:
-    """The version's predictions for each job."""
-    settings = GroupSettings.model_validate(own.settings["group"])
-    chosen = with_chosen(settings, read_table(own.path(TEMPLATES.name), TEMPLATES))
-    return answered(read_table(own.path(PREDICTIONS.name), PREDICTIONS), assign_groups(jobs, chosen)[0])
+        change = _change(past, [floats(one, "runtime_s")[past.row] for one in found], both.to_numpy()[past.row], seed)
+    return {"in_both": n_both, "each": [one | own for one, own in zip(counts, each, strict=True)], "change": change}
 
 
 def estimate_figures(states: Sequence[State], jobs: pa.Table, seed: int) -> dict[str, Any]:
     """The errors and coverage of what `walltime query` would have answered from each State, and `change`, as
     `error_change` gives it; none without jobs.
     """
-    nothing = {"jobs": 0, "each": [{} for _ in states], "change": None}
-    if not jobs.num_rows:
-        return nothing
     past = history(jobs, states[0].site["timezone"])
     questions = past.as_submitted()
     found = [estimate(state, questions)[:, :N_QUANTILES] for state in states]
     in_both: Bools = ~np.isnan(found[0][:, 1]) & ~np.isnan(found[1][:, 1])
     if not in_both.any():
-        return nothing
+        return {"jobs": 0, "each": [{} for _ in states], "change": None}
     each = [scores(past.runtime_s, quantiles_s, in_both) for quantiles_s in found]
-    errors_s = [np.abs(quantiles_s[in_both, 1] - past.runtime_s[in_both]) for quantiles_s in found]
     return {
         "jobs": int(in_both.sum()),
         "each": [{name: one[name] for name in _ESTIMATE_FIGURES} for one in each],
-        "change": error_change(errors_s[0], errors_s[1], _user_days(past, in_both), seed),
+        "change": _change(past, [quantiles_s[:, 1] for quantiles_s in found], in_both, seed),
     }
+
+
+def _change(past: History, medians_s: Sequence[Floats], chosen: Bools, seed: int) -> dict[str, Any]:
+    """As `error_change`, of two medians (jobs,) on the chosen jobs."""
+    first_s, second_s = (np.abs(one - past.runtime_s)[chosen] for one in medians_s)
+    pairs = np.stack([past.codes["who"], past.local_s // DAY_S])[:, chosen]
+    user_days: Ints = np.unique(pairs, axis=1, return_inverse=True)[1].ravel()
+    return error_change(first_s, second_s, user_days, seed)
 
 
 RESAMPLES = 2_000

@@ -4,7 +4,6 @@ Amounts of memory are as of the job's submit, in KiB per processor.
 """
 
 from collections import Counter
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -46,34 +45,29 @@ def recommended_requests(past: History, by: str) -> dict[str, Any]:
         Where no job of the later half has a known user or account.
     """
     places = np.flatnonzero(past.has_run & (past.requested_s > 0))
-    first = int(places[len(places) // 2]) if len(places) else 0
-    codes, names = past.codes[by], past.names[by]
-    if not (codes[first:] >= 0).any():
-        expected = "a column of the log that names it"
-        raise InputError(f"--by {by}", f"no job with a known {by}", expected, other_payer(past, by))
+    later = places[len(places) // 2 :]
+    payers = _payers(past, by, later)
     instants = np.concatenate([past.submit_s, past.start_s, past.end_s])
     found = advice_of(past, float(np.max(instants[np.isfinite(instants)])))
-    told = places[(places >= first) & saves_enough(found.told_s[places], past.requested_s[places])]
+    told = later[saves_enough(found.told_s[later], past.requested_s[later])]
     is_longer = runs_longer(past, told, found.told_s[told])
-    later = places[places >= first]
     kind, now_s = kinds_of(past), np.full(len(past) + 1, np.nan)
     now_s[[trial.kind for trial in found.trials]] = found.recommended_s
     recommended_s = now_s[np.where(kind >= 0, kind, -1)]
     kinds = told_kinds(past, later[saves_enough(recommended_s[later], past.requested_s[later])], by, "s", recommended_s)
-    rows = []
-    for code in np.unique(codes[later][codes[later] >= 0]).tolist():
-        own = later[codes[later] == code]
+    rows, codes = [], past.codes[by]
+    for code, own in payers:
         hours = past.procs[own] / HOUR_S
         requested, used = hours * past.requested_s[own], hours * past.runtime_s[own]
         rows.append({
-            "name": names[code], "n_jobs": len(own), "requested_hours": float(requested.sum()),
+            "name": past.names[by][code], "n_jobs": len(own), "requested_hours": float(requested.sum()),
             "used_hours": float(used.sum()), "unused_hours": float(np.maximum(requested - used, 0.0).sum()),
             "n_told": int((codes[told] == code).sum()),
             "n_longer": int(is_longer[codes[told] == code].sum()),
             "kinds": kinds.get(code, []),
         })  # fmt: skip
     return {
-        "by": by, "chance": LONGER_SHARE, "from_s": float(past.submit_s[first]), "until_s": float(past.submit_s[-1]),
+        "by": by, "chance": LONGER_SHARE, "from_s": float(past.submit_s[later[0]]), "until_s": float(past.submit_s[-1]),
         "n_jobs": len(later), "n_told": len(told), "n_longer": int(is_longer.sum()),
         "share_longer": float(is_longer.mean()) if len(told) else None,
         "rows": sorted(rows, key=lambda row: (-row["unused_hours"], row["name"])),
@@ -85,31 +79,29 @@ def told_kinds(past: History, chosen: Ints, by: str, unit: str, recommended: Flo
 
     Requests and recommendations (jobs,) are in the unit; what is recommended to a kind's last job counts.
     """
-    columns = (
-        past.codes[by],
-        past.codes["what"],
-        np.nan_to_num(past.requested_s),
-        past.procs,
-        np.nan_to_num(past.gpus),
-    )
+    requested, gpus_of = np.nan_to_num(past.requested_s), np.nan_to_num(past.gpus)
+    columns = (past.codes[by], past.codes["what"], requested, past.procs, gpus_of)
     places = chosen[past.codes[by][chosen] >= 0]
     kinds = list(zip(*(values[places].tolist() for values in columns), strict=True))
     n_jobs, last = Counter(kinds), dict(zip(kinds, places.tolist(), strict=True))
     found: dict[int, list[dict[str, Any]]] = {}
     for one in sorted(n_jobs, key=lambda one: (-n_jobs[one], last[one])):
-        code, what, requested, procs, gpus = one
+        code, what, asked, procs, gpus = one
         found.setdefault(code, []).append({
             "application": past.names["what"][what] if what >= 0 else None,
-            f"requested_{unit}": round(requested) or None, "procs": int(procs), "gpus": int(gpus),
+            f"requested_{unit}": round(asked) or None, "procs": int(procs), "gpus": int(gpus),
             "n_jobs": n_jobs[one], f"recommended_{unit}": round(recommended[last[one]]),
         })  # fmt: skip
     return {code: own[:MOST_KINDS] for code, own in found.items()}
 
 
-def other_payer(past: History, by: str) -> str:
-    """What to ask by instead, where the log knows accounts and no users, or users and no accounts."""
-    other = {"user": "account", "account": "user"}[by]
-    return f"this log has --by {other}" if (past.codes[other] >= 0).any() else ""
+def _payers(past: History, by: str, chosen: Ints) -> list[tuple[int, Ints]]:
+    """The code of each user or account of the chosen jobs, with their places; InputError where none is known."""
+    codes, other = past.codes[by][chosen], {"user": "account", "account": "user"}[by]
+    if not (codes >= 0).any():
+        do = f"this log has --by {other}" if (past.codes[other] >= 0).any() else ""
+        raise InputError(f"--by {by}", f"no job with a known {by}", "a column of the log that names it", do)
+    return [(code, chosen[codes == code]) for code in np.unique(codes[codes >= 0]).tolist()]
 
 
 SCORED_FROM = 2 / 3
@@ -179,38 +171,31 @@ def recommended_memory(past: History, by: str, promise: float) -> dict[str, Any]
     InputError where no job of the later third has a known user or account.
     """
     first = later_third(past)
-    codes, names = past.codes[by], past.names[by]
-    is_scored = past.has_run & (codes >= 0) & (np.arange(len(past)) >= first)
-    if not is_scored.any():
-        expected = "a column of the log that names it"
-        raise InputError(f"--by {by}", f"no job with a known {by}", expected, other_payer(past, by))
+    later = first + np.flatnonzero(past.has_run[first:])
     wanted_kib = recommended_as_of(past, walltime(past), promise)
-    kinds = told_kinds(past, first + np.flatnonzero(past.has_run[first:]), by, "mem_kib", wanted_kib)
+    kinds = told_kinds(past, later, by, "mem_kib", wanted_kib)
     amounts = {"requested_gib": past.requested_s, "used_gib": past.runtime_s, "recommended_gib": wanted_kib}
-    rows = [
-        _row(past, names[code], np.flatnonzero(is_scored & (codes == code)), amounts) | {"kinds": kinds.get(code, [])}
-        for code in np.unique(codes[is_scored]).tolist()
-    ]
+    rows, given = [], given_kib(past, wanted_kib)
+    for code, own in _payers(past, by, later):
+        procs, used = past.procs[own], past.runtime_s[own]
+        n_under = int((used > given[own]).sum())
+        gib = {name: _mean_gib(procs * kib[own]) for name, kib in amounts.items()}
+        rows.append({
+            "name": past.names[by][code], "n_jobs": len(own), **gib,
+            "spare_gib": _mean_gib(procs * np.maximum(past.requested_s[own] - used, 0.0)) or 0.0,
+            "n_under": n_under, "share_within": 1.0 - n_under / len(own), "kinds": kinds.get(code, []),
+        })  # fmt: skip
     return {
         "by": by, "promise": promise, "many_jobs": MANY_JOBS,
         "from_s": float(past.submit_s[first]), "until_s": float(past.submit_s[-1]),
-        "figures": memory_figures(past, given_kib(past, wanted_kib), first),
+        "figures": memory_figures(past, given, first),
         "asked": memory_figures(past, past.requested_s, first),
         "rows": sorted(rows, key=lambda row: (-row["n_jobs"] * row["spare_gib"], row["name"])),
     }  # fmt: skip
 
 
-def _row(past: History, name: str, own: Ints, amounts: Mapping[str, Floats]) -> dict[str, Any]:
-    """One user or account: memory of its jobs, GiB a job, None where nothing is known; and jobs that got too little."""
-    procs, used, wanted = past.procs[own], past.runtime_s[own], given_kib(past, amounts["recommended_gib"])[own]
-    found: dict[str, Any] = {"name": name, "n_jobs": len(own)}
-    found |= {title: _mean(procs * kib[own]) for title, kib in amounts.items()}
-    n_under = int((used > wanted).sum())
-    spare = _mean(procs * np.maximum(past.requested_s[own] - used, 0.0)) or 0.0
-    return found | {"spare_gib": spare, "n_under": n_under, "share_within": 1.0 - n_under / len(own)}
-
-
-def _mean(kib: Floats) -> float | None:
+def _mean_gib(kib: Floats) -> float | None:
+    """None where nothing is known."""
     known = kib[~np.isnan(kib)]
     return float(known.mean()) / GIB_KIB if len(known) else None
 

@@ -29,17 +29,15 @@ NEAR = 4.0
 
 @dataclass(frozen=True, slots=True)
 class PredictionTask:
-    """k concatenated series, each sorted by distinct procs: series i is the slice offsets[i]:offsets[i + 1].
+    """k given series, with the medians of the runs of each size, and the targets, in any order.
 
-    Per series: `application`, an integer that series of one application share. Per size: `procs`, `runtime_s` (median
-    of the runs), `n_runs`, and `log_sd`, the standard deviation of repeats (log s, NaN for a single run). Per target,
-    in any order: `target_series` (0 to k - 1) and `target_procs`.
+    Per series: `application`, an integer that series of one application share. Per given size: `n_runs`, and `log_sd`,
+    the standard deviation of repeats (log s, NaN for a single run). Per target: `target_series` (0 to k - 1) and
+    `target_procs`.
     """
 
-    offsets: Ints
+    given: SeriesBatch
     application: Ints
-    procs: Floats
-    runtime_s: Floats
     n_runs: Floats
     log_sd: Floats
     target_series: Ints
@@ -100,8 +98,7 @@ def evaluate_scaling(
         for split in splits:
             rows.append(_row(name, split, predictor(split.asked)))
             count_done("predicted targets", len(split.measured_s))
-    columns = {key: np.array([row[key] for row in rows]) for key in rows[0]} if rows else {}
-    table = SCALING_ERRORS.build(**columns) if rows else SCALING_ERRORS.empty()
+    table = SCALING_ERRORS.build(**{one.name: [row[one.name] for row in rows] for one in SCALING_ERRORS.columns})
     set_aside = {"too_few_sizes": Tally(n_seen - n_kept)} if n_kept < n_seen else {}
     facts = {f"targets of {split.name}": len(split.measured_s) for split in splits}
     return table, Report("evaluate_scaling", "series", Tally(n_seen), Tally(n_kept), set_aside, facts).check()
@@ -110,47 +107,35 @@ def evaluate_scaling(
 def make_splits(observations: pa.Table, applications: Mapping[str, str]) -> tuple[list[Split], int, int]:
     """Every split that leaves a target somewhere; how many series there are, and how many have sizes enough."""
     usable = ObservedSizes.of(observations, with_odd=True)
-    kept = np.flatnonzero(usable.batch.n_points >= MIN_SIZES)
-    series = [usable.batch.sizes_of(np.array([k])) for k in kept]
-    names = sorted(set(applications.values()))
-    application = np.array([names.index(applications[usable.ids[k]]) for k in kept], np.int64)
+    n_sizes, names = usable.batch.n_points, sorted(set(applications.values()))
+    application = np.array([names.index(applications[group]) for group in usable.ids], np.int64)
     splits = [
-        _split(f"{count} {which}", divided, usable, application)
+        _split(count, which, usable, application)
         for count, which in SPLITS
-        if (
-            divided := [
-                (k, rows, _given(count, which, len(rows))) for k, rows in enumerate(series) if count < len(rows)
-            ]
-        )
+        if n_sizes.max(initial=0) >= max(count + 1, MIN_SIZES)
     ]
-    return splits, len(pc.unique(observations.column("group_id"))), len(series)
+    return splits, len(pc.unique(observations.column("group_id"))), int((n_sizes >= MIN_SIZES).sum())
 
 
-def _given(count: int, which: str, n_sizes: int) -> Bools:
-    """Which of the sizes of a series a split gives."""
-    places = np.arange(n_sizes)
-    return places < count if which == "smallest" else np.isin(places, np.round(np.linspace(0, n_sizes - 1, count)))
-
-
-def _split(name: str, divided: Sequence[tuple[int, Ints, Bools]], usable: ObservedSizes, application: Ints) -> Split:
-    procs, runtime_s = usable.batch.procs, usable.batch.runtime_s
-    given = [rows[is_given] for _, rows, is_given in divided]
-    asked = [rows[~is_given] for _, rows, is_given in divided]
-    seen, targets = np.concatenate(given), np.concatenate(asked)
-    series = np.repeat(np.arange(len(divided)), [len(rows) for rows in asked])
-    first, last = (np.array([procs[rows[place]] for rows in given])[series] for place in (0, -1))
-    question = PredictionTask(
-        offsets=np.cumsum([0, *(len(rows) for rows in given)]),
-        application=application[[k for k, _, _ in divided]],
-        procs=procs[seen],
-        runtime_s=runtime_s[seen],
-        n_runs=floats(usable.table, "n_jobs")[seen],
-        log_sd=floats(usable.table, "log_sd")[seen],
-        target_series=series,
-        target_procs=procs[targets],
+def _split(count: int, which: str, usable: ObservedSizes, application: Ints) -> Split:
+    """Each series that has more than `count` sizes, of which so many are given: the smallest, or spread evenly."""
+    batch = usable.batch
+    series = np.flatnonzero(batch.n_points >= max(count + 1, MIN_SIZES))
+    rows, n_sizes = batch.sizes_of(series), batch.n_points[series]
+    owner = np.repeat(np.arange(len(series)), n_sizes)
+    place = np.arange(len(rows)) - (np.cumsum(n_sizes) - n_sizes)[owner]
+    places = (
+        np.arange(count)[:, None] if which == "smallest" else np.round(np.linspace(0, n_sizes - 1, count))[:, owner]
     )
-    distance = np.maximum(procs[targets] / last, first / procs[targets])
-    return Split(name, question, runtime_s[targets], distance <= NEAR * (1 + 1e-9))
+    is_given = (place == places).any(axis=0)
+    seen, targets, owner = rows[is_given], rows[~is_given], owner[~is_given]
+    offsets = count * np.arange(len(series) + 1)
+    given = SeriesBatch(offsets, batch.procs[seen], batch.runtime_s[seen], np.ones(len(seen)))
+    n_runs, log_sd = (floats(usable.table, name)[seen] for name in ("n_jobs", "log_sd"))
+    question = PredictionTask(given, application[series], n_runs, log_sd, owner, batch.procs[targets])
+    first, last = given.ends(given.procs)[:, owner]
+    distance = np.maximum(question.target_procs / last, first / question.target_procs)
+    return Split(f"{count} {which}", question, batch.runtime_s[targets], distance <= NEAR * (1 + 1e-9))
 
 
 def _row(name: str, split: Split, predicted_s: Floats) -> dict[str, object]:
@@ -160,7 +145,7 @@ def _row(name: str, split: Split, predicted_s: Floats) -> dict[str, object]:
     return {
         "predictor": name,
         "split": split.name,
-        "n_series": split.asked.offsets.size - 1,
+        "n_series": split.asked.given.n_series,
         "n_targets": len(error),
         "n_answered": int(is_answered.sum()),
         "median_abs_error_pct": _median(error),
@@ -169,32 +154,32 @@ def _row(name: str, split: Split, predicted_s: Floats) -> dict[str, object]:
     }
 
 
-def _median(error: Floats) -> float:
-    """NaN for no targets, and where the median is no number."""
+def _median(error: Floats) -> float | None:
+    """None for no targets, and where the median is no number."""
     found = float(median(error))
-    return found if np.isfinite(found) else np.nan
+    return found if np.isfinite(found) else None
 
 
 def observed_series(asked: PredictionTask, application: Ints) -> ObservedSeries:
     """The series of a task as the model average reads them; those of one `application` inform each other (-1: none)."""
     # One size without repeats is asked as if its runs scattered as little as those of others.
-    rules, batch = PredictRules(default_log_sd=PredictRules().run_log_sd), _batch(asked)
-    spread = pooled(batch, extra_runs(asked.n_runs, asked.log_sd), asked.log_sd)
-    return ObservedSeries.of(batch, asked.n_runs, run_log_sd(batch, asked.n_runs, spread, rules), application, rules)
+    rules, given = PredictRules(default_log_sd=PredictRules().run_log_sd), asked.given
+    spread = pooled(given, extra_runs(asked.n_runs, asked.log_sd), asked.log_sd)
+    return ObservedSeries.of(given, asked.n_runs, run_log_sd(given, asked.n_runs, spread, rules), application, rules)
 
 
 def _average(asked: PredictionTask, application: Ints | None = None) -> Floats:
     """The model average of each series, alone or informed by the others of its application."""
-    alone = np.full(asked.offsets.size - 1, -1)
+    alone = np.full(asked.given.n_series, -1)
     observed = observed_series(asked, alone if application is None else application)
     return np.exp(observed.curve(asked.target_series, asked.target_procs).log_s)
 
 
 def _laws(names: Sequence[str], asked: PredictionTask) -> Floats:
     """Per series the law of least relative squares among `names`."""
-    predicted_s, least = np.full(asked.target_procs.size, np.nan), np.full(asked.offsets.size - 1, np.inf)
+    predicted_s, least = np.full(asked.target_procs.size, np.nan), np.full(asked.given.n_series, np.inf)
     for name in names:
-        fitted = fit_law(name, _batch(asked))
+        fitted = fit_law(name, asked.given)
         is_best = fitted.wssre < least
         least = np.where(is_best, fitted.wssre, least)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -205,12 +190,7 @@ def _laws(names: Sequence[str], asked: PredictionTask) -> Floats:
 
 def _adept(asked: PredictionTask) -> Floats:
     """ADEPT: each target by its own instance, every size of the series counted alike but for its distance."""
-    found = find(_batch(asked), asked.target_series, asked.target_procs)
-    return runtime_s(found, asked.target_procs)
-
-
-def _batch(asked: PredictionTask) -> SeriesBatch:
-    return SeriesBatch(asked.offsets, asked.procs, asked.runtime_s, np.ones(asked.procs.size))
+    return runtime_s(find(asked.given, asked.target_series, asked.target_procs), asked.target_procs)
 
 
 PREDICTORS: dict[str, Predictor] = {

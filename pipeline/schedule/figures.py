@@ -1,27 +1,20 @@
 """The jobs of a replay that are scored, and their figures."""
 
-from enum import StrEnum
-
 import numpy as np
 
 from pipeline.arrays import Array, Bools, Floats, Ints
 from pipeline.schedule.engine import Schedule
-from pipeline.schedule.workload import Workload
+from pipeline.schedule.workload import Convention, Workload
 
 
-class Score(StrEnum):
-    """Which jobs count."""
+def scored(work: Workload, done: Schedule, convention: Convention) -> Bools:
+    """(jobs,): whether each job counts.
 
-    NATURAL = "natural"
-    """All but the first 1% of submissions, which meet an empty machine."""
-    AVEBSLD = "avebsld"
-    """As pyss and predictsim print it: without the first 1% in order of end, the jobs that ask for 1 s on 1 processor,
-    and all that end after the last submit."""
-
-
-def scored(work: Workload, done: Schedule, score: Score) -> Bools:
-    """(jobs,): whether each job counts."""
-    if score is Score.NATURAL:
+    NATURAL: all but the first 1% of submissions, which meet an empty machine. PYSS, as pyss and predictsim print their
+    score: without the first 1% in order of end, the jobs that ask for 1 s on 1 processor, and all that end after the
+    last submit.
+    """
+    if convention is Convention.NATURAL:
         return np.arange(len(work)) >= len(work) // 100
     # The 1% is of the jobs without the tiny ones met so far: so pyss counts them.
     by_end = done.by_end

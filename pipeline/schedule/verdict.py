@@ -34,47 +34,48 @@ class ReplayResult(NamedTuple):
     """and what it counts: processors or nodes."""
 
 
+Replayed = Mapping[str, Mapping[str, Mapping[str | None, Mapping[str, Row]]]]
+"""By case, part of the jobs and value of the part the rows of REPLAY by statistic."""
+
+
 def case_of(row: Row) -> str:
     """The policy and the estimates of a row, as Case.name."""
     return f"{row['policy']}, {row['estimates']}"
 
 
-def medians(rows: Sequence[Row]) -> list[Row]:
-    """The medians over the shakes, or the figures of the one replay."""
-    return [row for row in rows if row["statistic"] in ("median", "single")]
+def by_case(table: pa.Table) -> Replayed:
+    """The rows of REPLAY; of one replay all statistics are the same."""
+    found: dict[str, dict[str, dict[str | None, dict[str, Row]]]] = {}
+    for row in table.to_pylist():
+        named = ("q25", "median", "q75") if row["statistic"] == "single" else (row["statistic"],)
+        values = found.setdefault(case_of(row), {}).setdefault(row["part"], {})
+        values.setdefault(row["part_value"], {}).update(dict.fromkeys(named, row))
+    return found
 
 
-def whole(rows: Sequence[Row]) -> list[Row]:
-    """The medians of all scored jobs, a row a case."""
-    return [row for row in medians(rows) if row["part"] == "all"]
+def whole(found: Replayed) -> dict[str, Row]:
+    """By case the medians of all scored jobs."""
+    return {case: parts["all"][None]["median"] for case, parts in found.items()}
 
 
-def by_merit(rows: Sequence[Row]) -> list[Row]:
+def by_merit(found: Replayed) -> list[Row]:
     """The medians of what a site can do, the best first: without long waits (LONGEST_TIMES), then the least slowdown.
 
     Cases with our estimates come before others; the control and perfect estimates are only compared with.
     """
-    apart = {Estimates.CONTROL, Estimates.PERFECT}
-    today_s = next(row["wait_longest_s"] for row in whole(rows) if case_of(row) == TODAY.name)
-    tried = [row for row in whole(rows) if case_of(row) != TODAY.name and row["estimates"] not in apart]
-
-    def merit(row: Row) -> tuple[bool, bool, float]:
-        waits_long = row["wait_longest_s"] > LONGEST_TIMES * today_s
-        return row["estimates"] not in WITH_METHOD, waits_long, row["slowdown_mean"]
-
-    return sorted(tried, key=merit)
-
-
-def best_case(rows: Sequence[Row]) -> str | None:
-    """The case that the sentences are about; None: only TODAY was replayed."""
-    return next(map(case_of, by_merit(rows)), None)
+    tried = whole(found)
+    longest_s = LONGEST_TIMES * tried.pop(TODAY.name)["wait_longest_s"]
+    can_do = [row for row in tried.values() if row["estimates"] not in (Estimates.CONTROL, Estimates.PERFECT)]
+    return sorted(can_do, key=lambda row: (
+        row["estimates"] not in WITH_METHOD, row["wait_longest_s"] > longest_s, row["slowdown_mean"],
+    ))  # fmt: skip
 
 
 def average_changes(found: Sequence[ReplayResult]) -> list[dict[str, Any]]:
     """By policy and estimates the mean of the logs' median changes in slowdown; logs without waits are left out."""
     changes: dict[tuple[str, str], list[float]] = {}
     for result in found:
-        for row in whole(result.table.to_pylist()) if result.subject.has_waits else ():
+        for row in whole(by_case(result.table)).values() if result.subject.has_waits else ():
             changes.setdefault((row["policy"], row["estimates"]), []).append(row["slowdown_change"])
     return [
         {"policy": policy, "estimates": estimates, "n_logs": len(own), "slowdown_change": sum(own) / len(own)}
@@ -84,13 +85,13 @@ def average_changes(found: Sequence[ReplayResult]) -> list[dict[str, Any]]:
 
 def sentences(result: ReplayResult) -> list[str]:
     """The answer for one log, a sentence each."""
-    rows = result.table.to_pylist()
-    said = list(_scope(result, whole(rows)[0]))
+    found = by_case(result.table)
+    said = list(_scope(result, whole(found)[TODAY.name]))
     if not result.subject.has_waits:
         said.append("This log states no waits, so that its submits are really starts: its figures count in no average.")
-    if best_case(rows) is None:
+    if not by_merit(found):
         return [*said, "No other case than EASY with requests was replayed."]
-    return [*said, *_answer(rows)]
+    return [*said, *_answer(found)]
 
 
 def _scope(result: ReplayResult, row: Row) -> Iterator[str]:
@@ -130,12 +131,12 @@ CHANGED = {
 """What a replay does to jobs, by the reasons of workload.py."""
 
 
-def _answer(rows: Sequence[Row]) -> Iterator[str]:
+def _answer(replayed: Replayed) -> Iterator[str]:
     """What the best case gains and who loses by it, beside the others."""
-    ranked, base = by_merit(rows), by_value(rows, TODAY.name, "all")[None]["median"]
-    name = case_of(ranked[0])
-    own = by_value(rows, name, "all")[None]
-    middle, low, high = own["median"], own["q25"]["slowdown_change"], own["q75"]["slowdown_change"]
+    ranked, medians = by_merit(replayed), whole(replayed)
+    middle, base = ranked[0], medians[TODAY.name]
+    own, today = replayed[case_of(middle)], replayed[TODAY.name]
+    low, high = (own["all"][None][one]["slowdown_change"] for one in ("q25", "q75"))
     begins = "Gain" if high < 0 else "Nothing is gained" if low > 0 else "Nothing is surely gained"
     yield (
         f"{begins}: with {middle['policy']} and estimates of {middle['estimates']} jobs would have waited "
@@ -165,42 +166,26 @@ def _answer(rows: Sequence[Row]) -> Iterator[str]:
         f"Long waits: 1 job in 100 would have waited more than {p99}, the longest wait would have been {longest}, and "
         f"the tenth of the jobs with the most processors would have waited {widest} on average."
     )
-    users, sizes = by_value(rows, name, "user"), by_value(rows, name, "size")
-    before = {part: by_value(rows, TODAY.name, part) for part in ("user", "size")}
-    shorter = [one for one, found in users.items() if found["q75"]["wait_change_s"] < -SAME_S]
-    longer = [one for one, found in users.items() if found["q25"]["wait_change_s"] > SAME_S]
-    longer.sort(key=lambda one: -users[one]["median"]["wait_change_s"] * users[one]["median"]["n_jobs"])
+    users, before = own["user"], today["user"]
+    n_shorter = sum(found["q75"]["wait_change_s"] < -SAME_S for found in users.values())
+    longer = [found["median"] for found in users.values() if found["q25"]["wait_change_s"] > SAME_S]
     certain = "" if middle["statistic"] == "single" else " in at least three quarters of the replays"
     yield (
-        f"Of {len(users):,} {plural('user', len(users))} {len(shorter):,} would have waited less and {len(longer):,} "
+        f"Of {len(users):,} {plural('user', len(users))} {n_shorter:,} would have waited less and {len(longer):,} "
         f"longer{certain}; for the others the difference is small or uncertain."
     )
-    if longer:
-        named = {f"user {one}" if one else "unknown users": (users[one], before["user"][one]) for one in longer[:NAMED]}
-        yield f"Those who would have lost most, with their mean waits: {_waits(named)}."
-    wider = {
-        one: (found, before["size"][one]) for one, found in sizes.items() if found["q25"]["wait_change_s"] > SAME_S
-    }
-    if wider:
-        yield f"Jobs of these numbers of processors would have waited longer on average: {_waits(wider)}."
-    else:
-        yield "Whatever their number of processors, jobs would not have waited longer on average."
+    losers = [
+        f"{'unknown users' if row['part_value'] is None else 'user ' + row['part_value']} ({row['n_jobs']:,} jobs, "
+        f"{_h(row['wait_mean_s'])} instead of {_h(before[row['part_value']]['median']['wait_mean_s'])})"
+        for row in sorted(longer, key=lambda row: -row["wait_change_s"] * row["n_jobs"])[:NAMED]
+    ]
+    if losers:
+        yield f"Those who would have lost most, with their mean waits: {', '.join(losers)}."
     # Where the control was replayed under the same policy: whether knowledge of runtimes brings anything.
-    control = [row for row in whole(rows) if case_of(row) == f"{middle['policy']}, {Estimates.CONTROL}"]
-    if control:
-        change = control[0]["slowdown_change"]
+    if control := medians.get(f"{middle['policy']}, {Estimates.CONTROL}"):
+        change = control["slowdown_change"]
         more = "the estimates bring more" if middle["slowdown_change"] < change else "the estimates bring no more"
         yield f"The control, which plans with a tenth of the request, changes the slowdown by {change:+.0%}: {more}."
-
-
-def by_value(rows: Sequence[Row], case: str, part: str) -> dict[Any, dict[str, Row]]:
-    """By value of the part the rows of a case by statistic; of one replay all statistics are the same."""
-    found: dict[Any, dict[str, Row]] = {}
-    for row in rows:
-        if case_of(row) == case and row["part"] == part:
-            named = ("q25", "median", "q75") if row["statistic"] == "single" else (row["statistic"],)
-            found.setdefault(row["part_value"], {}).update(dict.fromkeys(named, row))
-    return found
 
 
 def _told(row: Row, base: Row) -> str:
@@ -209,15 +194,6 @@ def _told(row: Row, base: Row) -> str:
     notes = [f"quantile {SOFT[Estimates(row['estimates'])]:g}"] if row["estimates"] in SOFT else []
     notes += [f"longest wait {times:.1f} times as long"] if times > LONGEST_TIMES else []
     return f"{row['slowdown_change']:+.0%}" + f" ({', '.join(notes)})" * bool(notes)
-
-
-def _waits(lost: Mapping[str, tuple[Mapping[str, Row], Mapping[str, Row]]]) -> str:
-    """Each name with its jobs and its mean waits."""
-    return ", ".join(
-        f"{name} ({own['median']['n_jobs']:,} jobs, {_h(own['median']['wait_mean_s'])} instead of "
-        f"{_h(base['median']['wait_mean_s'])})"
-        for name, (own, base) in lost.items()
-    )
 
 
 def _h(seconds: float) -> str:

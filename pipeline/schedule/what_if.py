@@ -1,6 +1,6 @@
 """What-if: every case over the same shaken logs, as the table REPLAY, and who would have waited less or longer."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -13,8 +13,8 @@ from pipeline.estimate.score import QUANTILES
 from pipeline.evaluate.backtest import size_classes, size_name
 from pipeline.limits.soft import SOFT_RULES, SoftRules, extensions_of, medians_left, next_limits, planned_limits
 from pipeline.schedule.engine import Policy, ReplayOptions, replay
-from pipeline.schedule.figures import OF_ALL, OF_GROUP, Score, group_metrics, metrics, scored, utilisation
-from pipeline.schedule.workload import Shakes, Workload, shaken
+from pipeline.schedule.figures import OF_ALL, OF_GROUP, group_metrics, metrics, scored, utilisation
+from pipeline.schedule.workload import Convention, Shakes, Workload, shaken
 from pipeline.tables import REPLAY
 
 SHORTEST_S = 10.0
@@ -50,10 +50,8 @@ class Estimates(StrEnum):
 SOFT = {Estimates.SOFT_10: 0.10, Estimates.SOFT_50: 0.50, Estimates.SOFT_80: 0.80}
 """The quantile of each soft case (setting export.quantile)."""
 
-METHOD = "table"
-"""The method of the registry that soft limits and the order are from: the table that is published nightly."""
-
 WITH_METHOD = (*SOFT, Estimates.ORDER)
+"""They plan with the estimates of the table that is published nightly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +102,7 @@ def cases(policies: Iterable[Policy], estimates: Iterable[Estimates]) -> tuple[C
 
 
 def plan(
-    estimates: Estimates, work: Workload, quantiles_s: Mapping[str, Floats], rules: SoftRules = SOFT_RULES
+    estimates: Estimates, work: Workload, quantiles_s: Floats, rules: SoftRules = SOFT_RULES
 ) -> tuple[Floats | Ints | None, Floats | None]:
     """What the jobs of a workload are planned with, s, and the runtimes that they are ordered by, s.
 
@@ -115,7 +113,7 @@ def plan(
     work
         The jobs.
     quantiles_s
-        By method of the registry, (rows, 6) in s at QUANTILES, a row for each that `work.row` may name; NaN: no
+        (rows, 6) in s at QUANTILES, a row for each that `work.row` may name, of estimates in WITH_METHOD; NaN: no
         answer, for which the request stands in.
     rules
         The guard's; the quantile is that of the estimates.
@@ -134,7 +132,7 @@ def plan(
     if estimates is Estimates.CONTROL:
         tenth_s = np.repeat(CONTROL_SHARE * request_s[:, None], len(QUANTILES), axis=1)
         return soft_limits(tenth_s, request_s, rules._replace(quantile=0.5)), request_s
-    found_s = quantiles_s[METHOD][work.row]
+    found_s = quantiles_s[work.row]
     median_s = found_s[:, QUANTILES.index(0.50)]
     key_s = np.where(np.isnan(median_s), request_s, median_s)
     if estimates is Estimates.ORDER:
@@ -174,12 +172,11 @@ class Subject:
 
     log: str
     work: Workload
-    quantiles_s: Mapping[str, Floats]
-    """By method of the registry, as `plan` takes them; one as-of pass serves all shakes."""
+    quantiles_s: Floats
+    """As `plan` takes them; one as-of pass serves all shakes."""
     user_names: Sequence[str]
     """The text of each user code."""
-    convention: str
-    score: Score = Score.NATURAL
+    convention: Convention
     since_s: float = -np.inf
     """Jobs submitted before are replayed, and not scored."""
     has_waits: bool = True
@@ -223,12 +220,15 @@ def what_if(subject: Subject, chosen: Sequence[Case], shakes: Shakes) -> pa.Tabl
     """
     whole, listed = subject.work, list(dict.fromkeys((TODAY, *chosen)))
     plans = {case.estimates: plan(case.estimates, whole, subject.quantiles_s, subject.rules) for case in listed}
-    # Splits of the jobs: a code from 0 per job, and the texts of the codes; the last user code is of unknown users.
+    # By part of the jobs its figures, its values, and the place of each job's value; the last user is of unknown ones.
     sizes = size_classes(whole.procs.astype(np.float64))
-    by_size = "size", sizes, [size_name(size) for size in range(sizes.max(initial=0) + 1)]
     users = np.where(whole.user < 0, len(subject.user_names), whole.user)
-    parts = (by_size, ("user", users, [*subject.user_names, None]))
-    found: dict[Case, list[list[Floats]]] = {case: [] for case in listed}
+    parts: dict[str, tuple[Sequence[str], Sequence[str | None], Ints]] = {
+        "all": (OF_ALL, [None], np.zeros(len(whole), np.int64)),
+        "size": (OF_GROUP, [size_name(size) for size in range(sizes.max(initial=0) + 1)], sizes),
+        "user": (OF_GROUP, [*subject.user_names, None], users),
+    }
+    found: dict[tuple[Case, str], list[Floats]] = {(case, part): [] for case in listed for part in parts}
     for nth in range(max(1, shakes.n)):
         work, places = shaken(whole, shakes, nth) if shakes.n else (whole, np.arange(len(whole)))
         for case in listed:
@@ -237,23 +237,28 @@ def what_if(subject: Subject, chosen: Sequence[Case], shakes: Shakes) -> pa.Tabl
             limits_s = None if limits_s is None else limits_s[places]
             done = replay(work, case.options(subject.rules), limits_s, order)
             # Under NATURAL the same jobs count in every shake.
-            is_natural = subject.score is Score.NATURAL
-            counts = places >= len(work) // 100 if is_natural else scored(work, done, subject.score)
+            is_natural = subject.convention is Convention.NATURAL
+            counts = places >= len(work) // 100 if is_natural else scored(work, done, subject.convention)
             counts &= (whole.submit_s[places] if is_natural else work.submit_s) >= subject.since_s
-            own = [group_metrics(work, done, counts, code[places[counts]], len(names)) for _, code, names in parts]
-            found[case].append([np.array([list(metrics(work, done, counts).values())]), *own])
+            for part, (_, names, code) in parts.items():
+                figures = (
+                    np.array([list(metrics(work, done, counts).values())])
+                    if part == "all"
+                    else group_metrics(work, done, counts, code[places[counts]], len(names))
+                )
+                found[case, part].append(figures)
     about = {"log": subject.log, "convention": subject.convention, "n_shakes": shakes.n, "has_waits": subject.has_waits}
-    named = [("all", [None], OF_ALL), *((part, names, OF_GROUP) for part, _, names in parts)]
-    today = [np.stack(values) for values in zip(*found[TODAY], strict=True)]
     rows = []
-    for case in listed:
+    for (case, part), values in found.items():
         corrected = {Estimates.LAST_TWO: "increments"}.get(case.estimates, "limits" if case.is_soft else "request")
-        of_case = about | {
+        of_part = about | {
             "policy": policy_name(case.policy), "estimates": str(case.estimates), "correction": corrected,
-            "is_guarded": case.is_soft,
+            "is_guarded": case.is_soft, "part": part,
         }  # fmt: skip
-        for (part, names, columns), values, base in zip(named, zip(*found[case], strict=True), today, strict=True):
-            rows += [of_case | {"part": part} | row for row in _rows(names, columns, np.stack(values), base, shakes.n)]
+        columns, names, _ = parts[part]
+        rows += [
+            of_part | row for row in _rows(names, columns, np.stack(values), np.stack(found[TODAY, part]), shakes.n)
+        ]
     return REPLAY.build(**{column.name: [row.get(column.name) for row in rows] for column in REPLAY.columns})
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pipeline.schedule.engine import Policy, ReplayOptions, Schedule, replay
-from pipeline.schedule.figures import Score, bounded_slowdown, metrics, scored
+from pipeline.schedule.figures import bounded_slowdown, metrics, scored
 from pipeline.schedule.workload import Convention, Workload, workload
 
 
@@ -50,8 +50,8 @@ def test_scores_leave_out_the_warm_up() -> None:
         np.arange(n) * 10, run_s, np.full(n, 60), sizes, sizes, np.zeros(n, int), 100, convention=Convention.PYSS
     )
     done = replay(work, ReplayOptions())
-    assert np.flatnonzero(~scored(work, done, Score.NATURAL)).tolist() == [0, 1]
-    chosen = scored(work, done, Score.AVEBSLD)
+    assert np.flatnonzero(~scored(work, done, Convention.NATURAL)).tolist() == [0, 1]
+    chosen = scored(work, done, Convention.PYSS)
     # Every fifth job asks for 1 s on 1 processor and does not count. Jobs 0, 5, 10 ... end at once, before those that
     # run: the first two places in order of end are those of the jobs 0 and 5. The last three end after the last submit.
     late = done.end_s > work.submit_s[-1]

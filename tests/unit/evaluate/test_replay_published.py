@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.ingest import ingest
 from pipeline.schedule.engine import EASY_PLUS_PLUS, Policy, ReplayOptions, replay
-from pipeline.schedule.figures import Score, bounded_slowdown, scored
+from pipeline.schedule.figures import bounded_slowdown, scored
 from pipeline.schedule.workload import Convention, workload_of_jobs
 from pipeline.settings import IngestSettings, SiteSettings
 
@@ -48,7 +48,7 @@ CASES = [(*case[:3], log, slowdown) for case in PUBLISHED for log, slowdown in c
 def test_published_slowdowns(name: str, options: ReplayOptions, is_perfect: bool, log: str, slowdown: float) -> None:
     work = workload_of_jobs(read(log), PROCS[log], Convention.PYSS)
     done = replay(work, options, work.run_s if is_perfect else None)
-    chosen = scored(work, done, Score.AVEBSLD)
+    chosen = scored(work, done, Convention.PYSS)
     assert bounded_slowdown(work, done)[chosen].mean() == pytest.approx(slowdown, rel=1e-3)
 
 
@@ -56,5 +56,5 @@ def test_published_slowdowns(name: str, options: ReplayOptions, is_perfect: bool
 def test_natural_convention(log: str) -> None:
     work = workload_of_jobs(read(log), PROCS[log], Convention.NATURAL)
     done = replay(work, ReplayOptions())
-    slowdown = bounded_slowdown(work, done)[scored(work, done, Score.NATURAL)].mean()
+    slowdown = bounded_slowdown(work, done)[scored(work, done, Convention.NATURAL)].mean()
     assert slowdown == pytest.approx(NATURAL[log], rel=1e-3)

@@ -41,12 +41,12 @@ def test_splits_give_what_their_names_say_and_ask_for_the_rest():
     by_name = {split.name: split for split in splits}
     assert list(by_name) == ["3 smallest", "4 smallest", "5 smallest", "3 spread", "4 spread"]
     three = by_name["3 smallest"].asked
-    assert three.offsets.tolist() == [0, 3, 6] and three.procs.tolist() == [1, 2, 4, 1, 2, 4]
+    assert three.given.offsets.tolist() == [0, 3, 6] and three.given.procs.tolist() == [1, 2, 4, 1, 2, 4]
     assert three.target_procs.tolist() == [8, 16, 64, 8] and three.target_series.tolist() == [0, 0, 0, 1]
     assert by_name["3 smallest"].is_near.tolist() == [True, True, False, True]
     assert three.application[0] == three.application[1]
-    assert by_name["4 smallest"].asked.offsets.tolist() == [0, 4]
-    assert by_name["3 spread"].asked.procs.tolist() == [1, 4, 64, 1, 4, 8]
+    assert by_name["4 smallest"].asked.given.offsets.tolist() == [0, 4]
+    assert by_name["3 spread"].asked.given.procs.tolist() == [1, 4, 64, 1, 4, 8]
     assert by_name["3 spread"].asked.target_procs.tolist() == [2, 8, 16, 2]
 
 

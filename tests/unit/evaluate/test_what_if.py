@@ -8,10 +8,9 @@ import pytest
 from pipeline.estimate.score import QUANTILES
 from pipeline.limits.soft import SoftRules, extensions_of, medians_left, next_limits
 from pipeline.schedule.engine import EASY_PLUS_PLUS, Policy, replay
-from pipeline.schedule.figures import Score, bounded_slowdown, scored
+from pipeline.schedule.figures import bounded_slowdown, scored
 from pipeline.schedule.what_if import (
     AGEING_S,
-    METHOD,
     TODAY,
     Case,
     Estimates,
@@ -22,7 +21,7 @@ from pipeline.schedule.what_if import (
     soft_limits,
     what_if,
 )
-from pipeline.schedule.workload import Shakes, Workload, shaken, workload
+from pipeline.schedule.workload import Convention, Shakes, Workload, shaken, workload
 from pipeline.tables import REPLAY
 
 N = 400
@@ -41,7 +40,7 @@ def busy(seed: int = 1) -> Workload:
 
 
 def subject(work: Workload) -> Subject:
-    return Subject("here", work, {}, ["a", "b", "c", "d"], "natural")
+    return Subject("here", work, np.empty((0, 6)), ["a", "b", "c", "d"], Convention.NATURAL)
 
 
 def rows_of(work: Workload, chosen: list[Case], shakes: Shakes = SHAKES) -> list[dict]:
@@ -91,10 +90,10 @@ def test_limits_are_raised_under_a_head_alone_and_the_order_is_one_of_easy_sjbf(
 def test_a_job_without_an_answer_keeps_its_request() -> None:
     work = workload([0.0, 1.0], [900, 900], [36_000, 36_000], [1, 1], [1, 1], [0, 0], capacity=4)
     quantiles_s = np.array([[600, 4000, 9000, 12_000, 15_000, 30_000], [np.nan] * 6])
-    limits_s, key_s = plan(Estimates.SOFT_50, work, {METHOD: quantiles_s})
+    limits_s, key_s = plan(Estimates.SOFT_50, work, quantiles_s)
     assert limits_s[0, 0] == 4020 and (limits_s[1] == 36_000).all() and limits_s[0, -1] == 36_000
     assert key_s.tolist() == [4000, 36_000]
-    limits_s, order_s = plan(Estimates.ORDER, work, {METHOD: quantiles_s})
+    limits_s, order_s = plan(Estimates.ORDER, work, quantiles_s)
     assert limits_s is None and order_s.tolist() == key_s.tolist()
 
 
@@ -120,7 +119,7 @@ def test_without_shakes_a_case_is_one_replay_of_the_log_as_it_is() -> None:
     work = busy()
     (own,) = [row for row in rows_of(work, [SJBF_PERFECT], Shakes(n=0)) if row["part"] == "all"][1:]
     done = replay(work, SJBF_PERFECT.options(), work.run_s, aged(work.run_s, work))
-    chosen = scored(work, done, Score.NATURAL)
+    chosen = scored(work, done, Convention.NATURAL)
     assert own["statistic"] == "single" and own["n_shakes"] == 0
     assert own["slowdown_mean"] == pytest.approx(bounded_slowdown(work, done)[chosen].mean())
     assert own["wait_longest_s"] == (done.start_s - work.submit_s)[chosen].max()

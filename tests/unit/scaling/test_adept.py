@@ -121,8 +121,8 @@ def test_what_cannot_be_found_is_nan():
 
 def test_every_law_is_a_predictor_and_follows_its_own_curve():
     n, targets = np.array([1.0, 2, 4, 8, 16]), np.array([1.0, 8, 64, 512])
-    asked = PredictionTask(np.array([0, 5]), np.zeros(1, np.int64), n, 90 / n + 10, np.ones(5), np.full(5, np.nan),
-                  np.zeros(4, np.int64), targets)  # fmt: skip
+    asked = PredictionTask(SeriesBatch(np.array([0, 5]), n, 90 / n + 10, np.ones(5)), np.zeros(1, np.int64), np.ones(5),
+                  np.full(5, np.nan), np.zeros(4, np.int64), targets)  # fmt: skip
     assert set(PREDICTORS) == {"average", "walltime", *LAWS, "downey", "adept"}
     for name in ("amdahl", "dowdy", "usl", "amdahl_log"):
         np.testing.assert_allclose(PREDICTORS[name](asked), 90 / targets + 10, rtol=1e-9)
