@@ -19,19 +19,8 @@ import numpy as np
 
 from pipeline.arrays import Ints
 from pipeline.kernels import kernel, uncounted_kernel
-from pipeline.schedule.engine import (
-    ReplayOptions,
-    Schedule,
-    join,
-    plan_head,
-    plan_passed,
-    refuse,
-    replay_arrays,
-    rewind,
-    schedule_of,
-    shorten,
-)
-from pipeline.schedule.machine import NEVER, Replay, end_next, freed_by, start
+from pipeline.schedule.engine import ReplayOptions, Schedule, refuse, replay_arrays, rewind, schedule_of
+from pipeline.schedule.machine import NEVER, Replay, end_next, freed_by, join, plan_head, plan_passed, shorten, start
 from pipeline.schedule.workload import Workload
 
 WAITING_WEIGHT = 2.0
@@ -112,7 +101,7 @@ def _check(work: Workload, choices: Choices) -> None:
 
 @uncounted_kernel
 def run_moldable(r: Replay, offer: Offer) -> None:
-    """Fills the jobs' fields, and `ended`. The order of the events is that of engine.run_events."""
+    """Fills the jobs' fields, and `ended`. The order of the events is that of machine.run_events."""
     n = len(r.jobs)
     rewind(r.state.free, r)
     while r.state.n_ended < n:

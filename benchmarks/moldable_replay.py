@@ -29,7 +29,7 @@ from pipeline.run import tables_of
 from pipeline.scaling.predictions import fitted_series, predict
 from pipeline.scaling.series import PredictRules
 from pipeline.schedule.engine import ReplayOptions, Schedule, replay
-from pipeline.schedule.figures import metrics
+from pipeline.schedule.what_if import metrics
 from pipeline.schedule.workload import Workload
 from pipeline.tables import OBSERVATIONS
 

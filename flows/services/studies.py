@@ -23,7 +23,17 @@ from pipeline.limits.soft import rules_of
 from pipeline.report import Report
 from pipeline.schedule.engine import Policy
 from pipeline.schedule.verdict import ReplayResult
-from pipeline.schedule.what_if import SOFT, WITH_METHOD, Case, Estimates, Subject, cases, policy_name, what_if
+from pipeline.schedule.what_if import (
+    SOFT,
+    WITH_METHOD,
+    Case,
+    Estimates,
+    Subject,
+    cases,
+    log_utilisation,
+    policy_name,
+    what_if,
+)  # fmt: skip
 from pipeline.schedule.workload import Convention, Shakes, has_waits, workload_of_jobs
 from pipeline.settings import RunSettings
 
@@ -171,10 +181,10 @@ def subject_of(
         with running_stage(f"{name}: table"):
             estimates_s[past.row] = ESTIMATORS["table"](replace(past, stale_s=DAY_S))
     since_s = -np.inf if days is None else float(work.submit_s[-1]) - DAY_S * days
+    used = log_utilisation(work, floats(flagged, "start_s"), floats(flagged, "runtime_s"), since_s)
     subject = Subject(
         log, work, estimates_s, category_codes(flagged, "user")[1], Convention.NATURAL, since_s, has_waits(flagged),
-        floats(flagged, "start_s"), floats(flagged, "runtime_s"),
-        rules_of(settings.export.quantile, settings.export.over_time_limit_min),
+        used, rules_of(settings.export.quantile, settings.export.over_time_limit_min),
     )  # fmt: skip
     return subject, capacity_from
 

@@ -1,54 +1,16 @@
-"""Schedules a workload again under a policy, with limits that jobs are planned with, event by event.
-
-At equal times jobs that outlive their plans are planned for longer first, then jobs are submitted, then jobs end, one
-by one, and at last planned starts come; a scheduling pass follows each submit and each end. The order is that of the
-simulator pyss. So is what counts as free: a job planned to end at a second frees its processors for a job submitted at
-that second.
-"""
+"""Schedules a workload again under a policy, with limits that jobs are planned with."""
 
 from dataclasses import dataclass, replace
-from enum import IntEnum
 
 import numpy as np
 
 from pipeline.arrays import Array, Bools, Ints
 from pipeline.kernels import kernel, uncounted_kernel
 from pipeline.limits.soft import SOFT_RULES, SoftRules, patience_s
-from pipeline.schedule.conservative import hold_longer, move_forward, reserve_submitted, start_planned
-from pipeline.schedule.machine import (
-    JOBS,
-    LISTED,
-    NEVER,
-    STATE,
-    STEP,
-    STEPS_S,
-    Replay,
-    end_next,
-    freed_by,
-    insert,
-    is_too_short,
-    learn_plan,
-    plan_longer,
-    remove,
-    start,
-)
+from pipeline.schedule.machine import JOBS, LISTED, NEVER, STATE, STEP, STEPS_S, Policy, Replay, run_events
 from pipeline.schedule.workload import Workload
 
-
-class Policy(IntEnum):
-    """The order in which waiting jobs start; jobs wait in order of submit."""
-
-    FCFS = 0
-    """Nothing starts before the first waiting job, the head."""
-    EASY = 1
-    """Later jobs may start where that does not delay the head's planned start; they are tried in order of submit."""
-    EASY_SJBF = 2
-    """EASY, in which later jobs are tried in ascending order of a key, as of the shortest first."""
-    CONSERVATIVE = 3
-    """Every waiting job has a planned start, which no later job may delay."""
-
-
-FCFS, EASY_SJBF, CONSERVATIVE = int(Policy.FCFS), int(Policy.EASY_SJBF), int(Policy.CONSERVATIVE)
+__all__ = ["EASY_PLUS_PLUS", "Policy", "ReplayOptions", "Schedule", "replay", "replay_draws"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +77,13 @@ def replay(
     ------
     ValueError
         Arrays are of different lengths; the workload is not one that `workload` makes (submits ascend, sizes from 1 to
-        the capacity, runtimes from 1 to the request); or its times are too large.
+        the capacity, runtimes from 1 to the request); its times are too large; or limits are raised under CONSERVATIVE.
     """
     _check(work, limits_s=limits_s, order=order)
     r = replay_arrays(work, options, limits_s, order)
+    if options.policy is Policy.CONSERVATIVE:
+        is_raised = options.rules is not None or options.learns_last_two
+        refuse({"under CONSERVATIVE no job may outlive its limit": (r.limits[:, 0] >= work.run_s) & (not is_raised)})
     run_draws(r, work.run_s[None], np.empty((1, len(work)), np.int64))
     return schedule_of(work, r, r.limits[:, 0])
 
@@ -222,174 +187,9 @@ def rewind(capacity: int, r: Replay) -> None:
     """Makes the replay's arrays and records what they were before the first event."""
     s = r.state
     s.free, s.n_running, s.n_started, s.n_ended, s.n_submitted, s.n_waiting, s.head = capacity, 0, 0, 0, 0, 0, 0
-    s.shadow, s.extra, s.is_settled, s.is_late, s.n_line, s.n_steps, s.is_broken = 0, 0, 0, 0, 0, 1, 0
+    s.shadow, s.extra, s.is_settled, s.is_late, s.n_line, s.n_steps = 0, 0, 0, 0, 0, 1
     s.next_start = NEVER
     r.profile[0].time, r.profile[0].free = 0, capacity
     for job in range(len(r.jobs)):
         r.jobs[job].planned = r.limits[job, 0]
         r.jobs[job].start, r.jobs[job].expected, r.jobs[job].n_longer, r.jobs[job].backfilled = -1, -1, 0, 0
-
-
-@kernel
-def run_events(until_started: int, r: Replay) -> None:
-    """Fills the jobs' fields from `start` on, and `ended`; the other arrays are work space."""
-    n = len(r.jobs)
-    while r.state.n_ended < n and (until_started == 0 or r.state.n_started < n):
-        next_end = r.due[0].key if r.state.n_running else NEVER
-        arriving = r.state.n_submitted
-        next_submit = r.jobs[arriving].submit if arriving < n else NEVER
-        time = min(next_end, next_submit, r.state.next_start)
-        plan_passed(time, r)
-        needs_pass = False
-        if next_submit == time:
-            if r.state.learns == 1:
-                learn_plan(arriving, r)
-                if r.state.policy == EASY_SJBF:
-                    r.order[arriving] = r.jobs[arriving].planned
-            r.state.n_submitted += 1
-            r.state.n_waiting += 1
-            if r.state.policy == CONSERVATIVE:
-                reserve_submitted(arriving, time, r)
-            else:
-                needs_pass = join(arriving, time, r)
-        elif next_end == time:
-            job = end_next(r)
-            needs_pass = r.state.n_waiting > 0
-            if r.state.policy == CONSERVATIVE:
-                move_forward(job, time, r)
-        if r.state.policy == CONSERVATIVE:
-            start_planned(time, r)
-        elif needs_pass:
-            start_all(time, r)
-
-
-@kernel
-def plan_passed(time: int, r: Replay) -> None:
-    """Plans jobs for longer that outlive their plans. No pass follows, so that the order among them does not matter."""
-    place = 0
-    while place < r.state.n_running and r.ends[place].key <= time + r.state.margin:
-        job, end = r.ends[place].job, r.ends[place].key
-        if is_too_short(job, time, r):
-            plan_longer(job, time, r)
-            if r.state.policy == CONSERVATIVE:
-                hold_longer(job, end, r)
-        else:
-            place += 1  # it ends at this very second, or its limit is its request
-
-
-@kernel
-def join(job: int, time: int, r: Replay) -> bool:
-    """Adds a submitted job to the line, after those with the same key; whether a pass could start any job."""
-    insert(r.line, r.state.n_line, r.order[job], job, r.jobs[job].procs)
-    r.state.n_line += 1
-    could_start = r.state.n_waiting == 1 or r.state.is_settled == 0
-    if not could_start:
-        is_late = r.state.is_guarded == 1 and waits_too_long(time, r)
-        ends_now = r.state.n_running > 0 and r.ends[0].key <= time
-        # Else nothing has changed since the last pass but the time, which lets no job start that could not start then.
-        procs, duration = r.jobs[job].procs, r.jobs[job].request if is_late else r.jobs[job].planned
-        fits = procs <= r.state.free and (time + duration <= r.state.shadow or procs <= r.state.extra)
-        could_start = ends_now or is_late != (r.state.is_late == 1) or fits
-    return bool(could_start)
-
-
-@kernel
-def start_all(time: int, r: Replay) -> None:
-    """Starts every job that the policy lets start now."""
-    ending = freed_by(r.ends, r.state.n_running, time)
-    fits = True
-    while fits and r.state.n_waiting > 0:
-        while r.jobs[r.state.head].start >= 0:
-            r.state.head += 1
-        fits = r.jobs[r.state.head].procs <= r.state.free + ending
-        if fits:
-            start(r.state.head, time, r)
-    shorten(r)
-    if r.state.n_waiting > 0 and r.state.is_guarded == 1:
-        note_late(time, r)
-        if r.state.is_late == 1:
-            raise_all(time, r)
-    if r.state.n_waiting > 1 and r.state.policy != FCFS:
-        plan_head(r)
-        fill(time, ending, r)
-
-
-@kernel
-def fill(time: int, ending: int, r: Replay) -> None:
-    """Starts the candidates that do not delay the head. `ending`: processors of jobs planned to end now."""
-    for place in range(r.state.n_line):
-        free = r.state.free + ending
-        if free == 0:
-            break
-        procs = r.line[place].procs
-        if procs > free:
-            continue
-        job = r.line[place].job
-        duration = r.jobs[job].request if r.state.is_late == 1 else r.jobs[job].planned
-        ends_in_time = time + duration <= r.state.shadow
-        # The head does not fit, so that it is never taken here.
-        if r.jobs[job].start < 0 and (ends_in_time or procs <= r.state.extra):
-            start(job, time, r)
-            r.jobs[job].backfilled = 1
-            r.state.extra -= 0 if ends_in_time else procs
-    r.state.is_settled = 1
-
-
-@kernel
-def shorten(r: Replay) -> None:
-    """Removes the started jobs from the line, where they are most of it."""
-    if r.state.n_line > 2 * r.state.n_waiting + 16 * (r.state.n_waiting > 0):
-        kept = 0
-        for place in range(r.state.n_line):
-            if r.jobs[r.line[place].job].start < 0:
-                r.line[kept] = r.line[place]
-                kept += 1
-        r.state.n_line = kept
-
-
-@kernel
-def note_late(time: int, r: Replay) -> None:
-    """Notes the start that is expected of a new head, and whether the head waits too long past its own."""
-    head = r.state.head
-    if r.jobs[head].expected < 0:
-        plan_head(r)
-        r.jobs[head].expected = r.state.shadow
-    r.state.is_late = 1 if waits_too_long(time, r) else 0
-
-
-@kernel
-def raise_all(time: int, r: Replay) -> None:
-    """Gives all running jobs their requests, so that the head is planned as if no limit had been set.
-
-    Planned with limits the head would seem to start soon for hours, and nothing could be started before it.
-    """
-    place, n = 0, r.state.n_running
-    while place < n:
-        job = r.ends[place].job
-        planned, request = r.jobs[job].planned, r.jobs[job].request
-        if planned < request and r.ends[place].key > time:
-            remove(r.ends, n, r.jobs[job].start + planned, job)
-            r.jobs[job].planned = request
-            insert(r.ends, n - 1, r.jobs[job].start + request, job, r.jobs[job].procs)
-        else:
-            place += 1
-
-
-@kernel
-def waits_too_long(time: int, r: Replay) -> bool:
-    """As limits.soft.waits_too_long, of the head."""
-    return bool(time > r.jobs[r.state.head].expected + r.jobs[r.state.head].patience)
-
-
-@kernel
-def plan_head(r: Replay) -> None:
-    """The first time at which the head fits, if running jobs end as planned, and what is to spare then."""
-    needed, free, place = r.jobs[r.state.head].procs, r.state.free, 0
-    while free < needed:
-        free += r.ends[place].procs
-        place += 1
-    r.state.shadow = r.ends[place - 1].key
-    while place < r.state.n_running and r.ends[place].key == r.state.shadow:
-        free += r.ends[place].procs
-        place += 1
-    r.state.extra = free - needed

@@ -157,21 +157,17 @@ def usual_capacity(past: History, pool: Ints, amount: Floats | None = None) -> F
 
     `amount` is what each job holds; None: its processors.
     """
-    held, has_run = past.procs if amount is None else amount, np.isfinite(past.start_s)
-    return np.array([_capacity(past, held, (pool == one) & has_run) for one in range(pool.max(initial=0) + 1)])
-
-
-def _capacity(past: History, amount: Floats, chosen: Bools) -> float:
-    if not chosen.any():
-        return 0.0
-    begins_s, ends_s = past.start_s[chosen], np.minimum(past.end_s[chosen], past.submit_s[-1])
-    change = np.concatenate([amount[chosen], -amount[chosen]])
-    times_s = np.concatenate([begins_s, ends_s])
-    order = np.argsort(times_s, kind="stable")
-    held, lasts_s = np.cumsum(change[order])[:-1], np.diff(times_s[order])
-    by_amount = np.argsort(held, kind="stable")
-    reached = np.cumsum(lasts_s[by_amount])
-    return float(held[by_amount][np.searchsorted(reached, FULL_SHARE * reached[-1])])
+    amount, found = past.procs if amount is None else amount, np.zeros(pool.max(initial=0) + 1)
+    for one in np.unique(pool[np.isfinite(past.start_s)]).tolist():
+        chosen = (pool == one) & np.isfinite(past.start_s)
+        change = np.concatenate([amount[chosen], -amount[chosen]])
+        times_s = np.concatenate([past.start_s[chosen], np.minimum(past.end_s[chosen], past.submit_s[-1])])
+        order = np.argsort(times_s, kind="stable")
+        held, lasts_s = np.cumsum(change[order])[:-1], np.diff(times_s[order])
+        by_amount = np.argsort(held, kind="stable")
+        reached = np.cumsum(lasts_s[by_amount])
+        found[one] = held[by_amount][np.searchsorted(reached, FULL_SHARE * reached[-1])]
+    return found
 
 
 DAYS, N_CLASSES, LEAST_REQUEST_S = 56, 10, 900.0

@@ -1,4 +1,4 @@
-"""What-if: every case over the same shaken logs, as the table REPLAY, and who would have waited less or longer."""
+"""What-if: every case over the same shaken logs, and their figures, as the table REPLAY."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import Floats, Ints
+from pipeline.arrays import Array, Bools, Floats, Ints
 from pipeline.estimate.score import QUANTILES
 from pipeline.evaluate.backtest import size_classes, size_name
 from pipeline.limits.soft import SOFT_RULES, SoftRules, extensions_of, medians_left, next_limits, planned_limits
-from pipeline.schedule.engine import Policy, ReplayOptions, replay
-from pipeline.schedule.figures import OF_ALL, OF_GROUP, group_metrics, metrics, scored, utilisation
+from pipeline.schedule.engine import Policy, ReplayOptions, Schedule, replay
 from pipeline.schedule.workload import Convention, Shakes, Workload, shaken
 from pipeline.tables import REPLAY
 
@@ -88,14 +87,15 @@ def policy_name(policy: Policy) -> str:
 def cases(policies: Iterable[Policy], estimates: Iterable[Estimates]) -> tuple[Case, ...]:
     """TODAY, then every policy with every estimates, each once.
 
-    FCFS plans nothing and is replayed once; limits are raised under EASY and EASY-SJBF alone, and the order is one of
-    EASY-SJBF.
+    FCFS plans nothing and is replayed once; limits are raised, also those of the last two jobs, under EASY and
+    EASY-SJBF alone, and the order is one of EASY-SJBF.
     """
     listed, found = list(estimates), [TODAY]
     for policy in policies:
         for one in listed:
             case = Case(policy, Estimates.REQUEST if policy is Policy.FCFS else one)
-            is_possible = policy in (Policy.EASY, Policy.EASY_SJBF) or not case.is_soft
+            is_raised = case.is_soft or case.estimates is Estimates.LAST_TWO
+            is_possible = policy in (Policy.EASY, Policy.EASY_SJBF) or not is_raised
             if is_possible and (one is not Estimates.ORDER or policy in (Policy.FCFS, Policy.EASY_SJBF)):
                 found.append(case)
     return tuple(dict.fromkeys(found))
@@ -163,6 +163,17 @@ def aged(estimate_s: Floats, work: Workload) -> Floats:
     return np.log(np.maximum(estimate_s, SHORTEST_S)) + submit_s / AGEING_S
 
 
+WIDE_SHARE = 0.1
+
+OF_GROUP = ("slowdown_mean", "wait_mean_s", "wait_longest_s")
+"""The figures of a size class or of a user, columns of REPLAY."""
+
+OF_ALL = (
+    *OF_GROUP, "slowdown_median", "wait_p99_s", "wait_wide_mean_s", "response_mean_s", "utilisation",
+    "share_backfilled", "share_corrected",
+)  # fmt: skip
+"""The figures of all scored jobs, columns of REPLAY."""
+
 STATISTICS = {"q25": 0.25, "median": 0.5, "q75": 0.75}
 
 
@@ -181,23 +192,10 @@ class Subject:
     """Jobs submitted before are replayed, and not scored."""
     has_waits: bool = True
     """Whether the log states waits. Without them its submits are starts, and no gain can be told."""
-    start_s: Floats | None = None
-    """(rows,): the log's own starts, a row for each that `work.row` may name; NaN: unknown."""
-    ran_s: Floats | None = None
-    """(rows,): the log's own runtimes, not cut."""
+    log_utilisation: float = np.nan
+    """The utilisation of the log itself over the scored jobs; NaN: unknown."""
     rules: SoftRules = SOFT_RULES
     """The site's."""
-
-    @property
-    def log_utilisation(self) -> float:
-        """The utilisation of the log itself over the scored jobs; NaN where no start is known."""
-        work, first = self.work, len(self.work) // 100
-        places = np.flatnonzero((np.arange(len(work)) >= first) & (work.submit_s >= self.since_s))
-        if self.start_s is None or self.ran_s is None or not len(places):
-            return float("nan")
-        start_s = self.start_s[work.row]
-        is_known = np.isfinite(start_s[places]).any()
-        return utilisation(work, start_s, start_s + self.ran_s[work.row], places) if is_known else float("nan")
 
 
 def what_if(subject: Subject, chosen: Sequence[Case], shakes: Shakes) -> pa.Table:
@@ -278,3 +276,86 @@ def _rows(
                 figures = (float(value) if np.isfinite(value) else None for value in row)
                 found = dict(zip([*columns, "slowdown_change", "wait_change_s"], figures, strict=True))
                 yield {"part_value": name, "statistic": statistic, "n_jobs": int(n)} | found
+
+
+def scored(work: Workload, done: Schedule, convention: Convention) -> Bools:
+    """(jobs,): whether each job counts.
+
+    NATURAL: all but the first 1% of submissions, which meet an empty machine. PYSS, as pyss and predictsim print their
+    score: without the first 1% in order of end, the jobs that ask for 1 s on 1 processor, and all that end after the
+    last submit.
+    """
+    if convention is Convention.NATURAL:
+        return np.arange(len(work)) >= len(work) // 100
+    # The 1% is of the jobs without the tiny ones met so far: so pyss counts them.
+    by_end = done.by_end
+    is_tiny = (work.request_s[by_end] == 1) & (work.procs[by_end] == 1)
+    size = len(work) - np.cumsum(is_tiny)
+    is_warm = (size < 100) | (np.arange(1, len(work) + 1) > size // 100)
+    in_time = done.end_s[by_end] <= work.submit_s.max(initial=0)
+    chosen = np.zeros(len(work), bool)
+    chosen[by_end] = ~is_tiny & is_warm & in_time
+    return chosen
+
+
+def bounded_slowdown(work: Workload, done: Schedule) -> Floats:
+    """(jobs,): response over runtime, runtimes under 10 s counted as that; at least 1."""
+    return np.maximum(1.0, (done.end_s - work.submit_s) / np.maximum(work.run_s, 10.0))
+
+
+def metrics(work: Workload, done: Schedule, chosen: Bools) -> dict[str, float]:
+    """The figures OF_ALL of the chosen jobs, and their number n_jobs; NaN where there is no job.
+
+    `chosen` is `scored`, which says what the warm-up cut leaves out. The 99% quantile is interpolated linearly. Wide
+    are the tenth of the jobs with the most processors, and all others of that size.
+    """
+    places = np.flatnonzero(chosen)
+    if not len(places):
+        return dict.fromkeys(OF_ALL, float("nan")) | {"n_jobs": 0}
+    wait_s = (done.start_s - work.submit_s)[places].astype(np.float64)
+    slowdown = bounded_slowdown(work, done)[places]
+    procs = work.procs[places]
+    is_wide = procs >= np.sort(procs)[-max(1, round(WIDE_SHARE * len(procs)))]
+    values = (
+        slowdown.mean(), wait_s.mean(), wait_s.max(), np.median(slowdown), np.quantile(wait_s, 0.99),
+        wait_s[is_wide].mean(), wait_s.mean() + work.run_s[places].mean(),
+        utilisation(work, done.start_s, done.end_s, places), done.is_backfilled[places].mean(),
+        (done.n_longer[places] > 0).mean(),
+    )  # fmt: skip
+    return dict(zip(OF_ALL, map(float, values), strict=True)) | {"n_jobs": len(places)}
+
+
+def group_metrics(work: Workload, done: Schedule, chosen: Bools, code: Ints, n: int) -> Floats:
+    """(n groups, OF_GROUP + 1): the figures of the chosen jobs of each group, and their number; NaN where none is.
+
+    `code` is the group of each chosen job.
+    """
+    wait_s = (done.start_s - work.submit_s)[chosen].astype(np.float64)
+    n_jobs, longest_s = np.bincount(code, minlength=n), np.full(n, np.nan)
+    np.fmax.at(longest_s, code, wait_s)
+    slowdown, waited_s = (np.bincount(code, one, n) for one in (bounded_slowdown(work, done)[chosen], wait_s))
+    with np.errstate(invalid="ignore"):
+        return np.column_stack([slowdown / n_jobs, waited_s / n_jobs, longest_s, n_jobs])
+
+
+def utilisation(work: Workload, start_s: Array, end_s: Array, places: Ints) -> float:
+    """The share of the machine that the jobs at these places hold from the first one's submit to the last one's.
+
+    NaN where the submits are at one second; a job whose start or end is NaN holds nothing.
+    """
+    begin_s, until_s = int(work.submit_s[places[0]]), int(work.submit_s[places[-1]])
+    if until_s <= begin_s:
+        return float("nan")
+    inside_s = np.clip(end_s[places], begin_s, until_s) - np.clip(start_s[places], begin_s, until_s)
+    return float(np.nansum(inside_s * work.procs[places]) / ((until_s - begin_s) * work.capacity))
+
+
+def log_utilisation(work: Workload, start_s: Floats, ran_s: Floats, since_s: float) -> float:
+    """The utilisation of the log itself over the jobs that are scored under NATURAL; NaN where no start is known.
+
+    Its starts and runtimes, s, have a row for each that `work.row` may name.
+    """
+    places = np.flatnonzero((np.arange(len(work)) >= len(work) // 100) & (work.submit_s >= since_s))
+    start_s = start_s[work.row]
+    is_known = np.isfinite(start_s[places]).any()
+    return utilisation(work, start_s, start_s + ran_s[work.row], places) if is_known else float("nan")

@@ -144,7 +144,7 @@ class PlainConservative(PlainReplay):
 
     def __init__(self, *given, **options) -> None:
         super().__init__(*given, **options)
-        self.reserved, self.must_plan_anew = {}, False
+        self.reserved = {}
 
     def holds(self, without=None):
         """Begin, end and processors of every job that runs or has a planned start."""
@@ -171,25 +171,16 @@ class PlainConservative(PlainReplay):
 
     def arrive(self, job, time):
         super().arrive(job, time)
-        if not self.must_plan_anew:
-            self.reserve(job, self.earliest(job, time))
-
-    def correct(self, job, time):
-        super().correct(job, time)
-        self.must_plan_anew |= not self.fits(job, self.start[job])
+        self.reserve(job, self.earliest(job, time))
 
     def leave(self, job, time):
-        if self.start[job] + self.planned[job] > time and not self.must_plan_anew:
+        if self.start[job] + self.planned[job] > time:
             for waiting in self.waiting:
                 begin = self.earliest(waiting, time)
                 if begin < self.reserved[waiting]:
                     self.reserve(waiting, begin)
 
     def schedule(self, time):
-        if self.must_plan_anew:
-            self.reserved, self.must_plan_anew = {}, False
-            for job in self.waiting:
-                self.reserve(job, self.earliest(job, time))
         for job in list(self.waiting):
             if self.reserved[job] == time:
                 self.backfilled |= {job} if job != self.waiting[0] else set()

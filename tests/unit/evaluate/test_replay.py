@@ -19,7 +19,7 @@ RULES = SoftRules(margin_s=2, round_s=1, patience_s=5, patience_share=0.1)
 EVERY = [
     *(ReplayOptions(policy=p) for p in Policy),
     *(ReplayOptions(policy=p, rules=RULES) for p in BACKFILLING),
-    *(ReplayOptions(policy=p, learns_last_two=True) for p in Policy),
+    *(ReplayOptions(policy=p, learns_last_two=True) for p in (Policy.FCFS, *BACKFILLING)),
 ]
 
 
@@ -37,9 +37,15 @@ PASSED = {"request": lambda first_s: first_s, "steps": in_steps, "doubled": doub
 """What becomes of a limit that is too short."""
 
 
-def given_limits(options: ReplayOptions, first_s: np.ndarray, passed: str) -> np.ndarray:
-    """With rules the first limit is at least twice the margin, as `planned_limits` sees to it."""
-    return PASSED[passed](np.maximum(first_s, 2 * options.rules.margin_s if options.rules else 0))
+def given_limits(work: Workload, options: ReplayOptions, first_s: np.ndarray, passed: str) -> np.ndarray:
+    """With rules the first limit is at least twice the margin, as `planned_limits` sees to it.
+
+    Under CONSERVATIVE no job outlives it.
+    """
+    least_s = (
+        work.run_s if options.policy is Policy.CONSERVATIVE else 2 * options.rules.margin_s if options.rules else 0
+    )
+    return PASSED[passed](np.maximum(first_s, least_s))
 
 
 def random_jobs(n: int, capacity: int, seed: int, step_s: int = 600) -> Workload:
@@ -81,8 +87,10 @@ def assert_same(work: Workload, options: ReplayOptions, **given: np.ndarray) -> 
 def test_kernel_equals_plain_python_job_by_job(options: ReplayOptions, passed: str, step_s: int) -> None:
     work = random_jobs(150, 32, seed=1, step_s=step_s)
     first_s = random_predictions(work, seed=2)
-    done = assert_same(work, options, limits_s=given_limits(options, first_s, passed), order=first_s * work.procs)
-    assert done.n_longer.max() > 1 or passed == "request" or step_s == 1
+    limits_s = given_limits(work, options, first_s, passed)
+    done = assert_same(work, options, limits_s=limits_s, order=first_s * work.procs)
+    holds = options.policy is Policy.CONSERVATIVE
+    assert done.n_longer.max() > 1 or passed == "request" or step_s == 1 or holds
     assert done.is_backfilled.any() == (options.policy is not Policy.FCFS)
 
 
@@ -103,14 +111,14 @@ def test_kernel_equals_plain_python_on_small_logs(
     drawn: tuple[Workload, np.ndarray], options: ReplayOptions, passed: str
 ) -> None:
     work, first_s = drawn
-    assert_same(work, options, limits_s=given_limits(options, first_s, passed))
+    assert_same(work, options, limits_s=given_limits(work, options, first_s, passed))
 
 
 @given(small_workloads(), st.sampled_from(EVERY))
 @settings(max_examples=60)
 def test_no_more_processors_in_use_than_exist(drawn: tuple[Workload, np.ndarray], options: ReplayOptions) -> None:
     work, predicted = drawn
-    done = replay(work, options, predicted)
+    done = replay(work, options, given_limits(work, options, predicted, "request"))
     assert (done.start_s >= work.submit_s).all()
     assert (done.end_s - done.start_s == work.run_s).all()
     for time in done.start_s:
@@ -290,6 +298,10 @@ def test_what_cannot_be_replayed_is_refused() -> None:
     for name, values in wrong.items():
         with pytest.raises(ValueError, match="cannot be replayed"):
             replay(dataclasses.replace(work, **{name: np.array(values)}), ReplayOptions())
+    raised = ReplayOptions(Policy.CONSERVATIVE, RULES), ReplayOptions(Policy.CONSERVATIVE, learns_last_two=True)
+    for options, limits_s in ((raised[0], None), (raised[1], None), (ReplayOptions(Policy.CONSERVATIVE), np.ones(4))):
+        with pytest.raises(ValueError, match="no job may outlive its limit"):
+            replay(work, options, limits_s)
     none = np.full(2, -1.0)
     with pytest.raises(InputError, match="no job with a requested runtime"):
         workload(np.arange(2), np.ones(2), none, none + 2, none, np.zeros(2, int), 4)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pipeline.schedule.engine import Policy, ReplayOptions, Schedule, replay
-from pipeline.schedule.figures import bounded_slowdown, metrics, scored
+from pipeline.schedule.what_if import bounded_slowdown, metrics, scored
 from pipeline.schedule.workload import Convention, Workload, workload
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.ingest import ingest
 from pipeline.schedule.engine import EASY_PLUS_PLUS, Policy, ReplayOptions, replay
-from pipeline.schedule.figures import bounded_slowdown, scored
+from pipeline.schedule.what_if import bounded_slowdown, scored
 from pipeline.schedule.workload import Convention, workload_of_jobs
 from pipeline.settings import IngestSettings, SiteSettings
 

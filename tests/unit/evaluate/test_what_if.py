@@ -8,7 +8,6 @@ import pytest
 from pipeline.estimate.score import QUANTILES
 from pipeline.limits.soft import SoftRules, extensions_of, medians_left, next_limits
 from pipeline.schedule.engine import EASY_PLUS_PLUS, Policy, replay
-from pipeline.schedule.figures import bounded_slowdown, scored
 from pipeline.schedule.what_if import (
     AGEING_S,
     TODAY,
@@ -16,8 +15,10 @@ from pipeline.schedule.what_if import (
     Estimates,
     Subject,
     aged,
+    bounded_slowdown,
     cases,
     plan,
+    scored,
     soft_limits,
     what_if,
 )
