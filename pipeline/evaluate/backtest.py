@@ -11,7 +11,6 @@ from pipeline.arrays import DAY_S, Array, Bools, Floats, Ints, proc_seconds, tal
 from pipeline.estimate.history import History, history
 from pipeline.estimate.score import QUANTILES, scores
 from pipeline.evaluate.methods import Estimator
-from pipeline.kernels import entry_kernel
 from pipeline.report import Fact, Report
 from pipeline.settings import RunSettings
 from pipeline.tables import BACKTEST, BACKTEST_ERRORS, JOB
@@ -219,46 +218,30 @@ def fallback_quantiles(past: History) -> Floats:
     The lowest quantile is the log's own, never above the request.
     """
     running_s = running_quantiles(past)
-    requested_s = np.where(past.requested_s > 0, past.requested_s, np.nan)[:, None]
-    others = np.repeat(requested_s, len(QUANTILES) - 1, axis=1)
-    with_request = np.concatenate([np.fmin(running_s[:, :1], requested_s), others], axis=1)
-    return np.where(np.isnan(requested_s), running_s, with_request)
+    requested_s = np.where(past.requested_s > 0, past.requested_s, np.nan)
+    found: Floats = np.where(np.isnan(requested_s)[:, None], running_s, requested_s[:, None])
+    found[:, 0] = np.fmin(running_s[:, 0], requested_s)
+    return found
 
 
 def running_quantiles(past: History) -> Floats:
-    """(jobs, 6), s: quantiles (nearest rank) of the runtimes of all jobs that had ended by each submit; n log n."""
-    order = np.argsort(past.runtime_s, kind="stable")
-    rank = np.argsort(order, kind="stable")
-    return _running(rank, past.runtime_s[order], past.by_end, past.ended, np.array(QUANTILES))
+    """(jobs, 6), s: quantiles (nearest rank) of the runtimes of all jobs that had ended by each submit.
 
-
-@entry_kernel
-def _running(rank: Ints, sorted_s: Floats, by_end: Ints, ended: Ints, shares: Floats) -> Floats:
-    """A Fenwick tree counts the runtimes known so far by rank; a quantile is a descent in it."""
-    n = len(rank)
-    top = 1
-    while 2 * top <= n:
-        top *= 2
-    tree = np.zeros(n + 1, np.int64)
-    found = np.full((n, len(shares)), np.nan)
-    known = 0
-    for job in range(n):
-        while known < ended[job]:
-            place = rank[by_end[known]] + 1
-            while place <= n:
-                tree[place] += 1
-                place += place & -place
-            known += 1
-        for k in range(len(shares)):
-            if known == 0:
-                continue
-            wanted = max(1, int(np.ceil(shares[k] * known)))
-            at = 0
-            step = top
-            while step > 0:
-                if at + step <= n and tree[at + step] < wanted:
-                    at += step
-                    wanted -= tree[at]
-                step //= 2
-            found[job, k] = sorted_s[at]
-    return found
+    The n-th smallest of the first runtimes is found for all jobs at once, bit by bit of its rank among all runtimes: a
+    wavelet matrix (Claude, Navarro and Ordonez 2015, The wavelet matrix).
+    """
+    ran_s, n_known = past.runtime_s[past.by_end], past.ended[:, None]
+    nth = np.maximum(np.ceil(np.array(QUANTILES) * n_known), 1).astype(np.int64) - 1
+    ranks = np.argsort(np.argsort(ran_s, kind="stable"))
+    # Of the ranks that share the bits found so far those of known jobs are the ones from `first` to `last`.
+    found, first, last = np.zeros_like(nth), np.zeros_like(nth), np.broadcast_to(n_known, nth.shape)
+    for bit in reversed(range(len(ranks).bit_length())):
+        is_high = (ranks >> bit) & 1 == 1
+        lower = np.append(0, np.cumsum(~is_high))
+        n_low = lower[last] - lower[first]
+        goes_high = nth >= n_low
+        nth = np.where(goes_high, nth - n_low, nth)
+        first, last = (np.where(goes_high, lower[-1] + at - lower[at], lower[at]) for at in (first, last))
+        found += goes_high.astype(np.int64) << bit
+        ranks = np.concatenate([ranks[~is_high], ranks[is_high]])
+    return np.append(np.sort(ran_s), np.nan)[np.where(n_known > 0, found, -1)]

@@ -45,17 +45,16 @@ def figures(scored: pa.Table) -> dict[str, Any]:
         return {"jobs": 0}
     median_s, lo80, hi80, lo95, hi95 = (floats(scored, name) for name in INTERVALS)
     actual_s = floats(scored, "actual_s")
-    inside = {
-        name: float(((low <= actual_s * (1 + ROUNDING)) & (actual_s * (1 - ROUNDING) <= high)).mean())
-        for name, low, high in (("in_80", lo80, hi80), ("in_95", lo95, hi95))
-    }
+    in_80, in_95 = (
+        float(((low <= actual_s * (1 + ROUNDING)) & (actual_s * (1 - ROUNDING) <= high)).mean())
+        for low, high in ((lo80, hi80), (lo95, hi95))
+    )
     return {
-        "jobs": actual_s.size,
-        **inside,
+        "jobs": actual_s.size, "in_80": in_80, "in_95": in_95,
         "width_80": float(np.median(hi80 / lo80)),
         "median_error": float(np.median(np.abs(median_s / actual_s - 1))),
         "ok_share": float(np.mean(scored["is_ok"].to_numpy())),
-    }
+    }  # fmt: skip
 
 
 _ESTIMATE_FIGURES = ("mae_s", "mae_over_mean", "median_abs_pct", "share_under", "coverage_80", "coverage_q95")

@@ -68,14 +68,11 @@ def logs(duration_s: Floats) -> Floats:
 def asked(queue: Queue, chosen: Ints) -> Cases:
     """The cases of the waiting jobs at these places of `queue.waits`, without an estimate yet."""
     past, jobs = queue.log.past, queue.waits[chosen]
-    features = np.column_stack([_simulated(queue), _of_hours(queue), _of_jobs(queue), _others(queue)])[chosen]
+    hours = queue.log.hours.expected(queue.at_s, queue.log.hours.of_job[queue.waits])
+    of_hours = np.column_stack([logs(hours[:, :-1]), np.log(hours[:, -1] + 0.05)])
+    features = np.column_stack([_simulated(queue), of_hours, _of_jobs(queue), _others(queue)])[chosen]
     at_s, unknown = np.full(len(jobs), queue.at_s), np.full((len(jobs), len(WAYS), len(GRID)), np.nan)
     return Cases(past.submit_s[jobs], at_s, features, past.start_s[jobs], queue.log.leave_s[jobs], unknown)
-
-
-def _of_hours(queue: Queue) -> Floats:
-    found = queue.log.hours.expected(queue.at_s, queue.log.hours.of_job[queue.waits])
-    return np.column_stack([logs(found[:, :-1]), np.log(found[:, -1] + 0.05)])
 
 
 def _others(queue: Queue) -> Floats:
