@@ -277,8 +277,7 @@ def _instants(log: Log) -> Floats:
         return np.empty(0)
     first_s, last_s = past.submit_s[len(past) // 10], past.submit_s[-1]
     in_system_s = np.minimum(past.end_s, last_s) - past.submit_s
-    mean_jobs = float(in_system_s.sum() / max(last_s - past.submit_s[0], 1.0))
-    jobs = max(mean_jobs, 1.0)
+    jobs = max(float(in_system_s.sum() / max(last_s - past.submit_s[0], 1.0)), 1.0)
     n = int(min(MOST_WORK / jobs, MOST_SQUARES / jobs**2, MOST_INSTANTS, len(past) // 3))
     return np.sort(np.random.default_rng(1).uniform(first_s, last_s, n))
 

@@ -93,7 +93,9 @@ def time_left(
     for one, positions in enumerate(known.positions):
         at_s = np.where(one == current, ran_s, scale_s * (one + 1) / BINS)
         before = share_below(knots, at_s)
-        told_s = runtime_at(knots, before + (1.0 - before) * _calibrated(positions, np.array(shares)))
+        # The shares of the curve below which these shares of the outcomes lay, with PRIOR_JOBS that lie evenly.
+        calibrated = np.quantile(np.concatenate([positions, np.linspace(0.0, 1.0, PRIOR_JOBS)]), shares)
+        told_s = runtime_at(knots, before + (1.0 - before) * calibrated)
         end_s = np.where(one <= current, np.maximum(end_s, np.maximum(told_s, at_s + LEAST_S)), end_s)
     found[jobs] = end_s - ran_s
     most_s = limit_s[:, None] - elapsed_s[:, None] + np.where(np.array(shares) > 0.5, known.grace_s, 0.0)
@@ -146,12 +148,6 @@ def calibration(outcomes: Outcomes, at_s: float) -> Calibration:
 def _newest(values: Floats) -> Floats:
     known: Bools = ~np.isnan(values[-8 * NEWEST :])
     return values[-8 * NEWEST :][known][-NEWEST:]
-
-
-def _calibrated(positions: Floats, shares: Floats) -> Floats:
-    """The shares of the distribution below which these shares of the outcomes lay, with PRIOR_JOBS that lie evenly."""
-    found: Floats = np.quantile(np.concatenate([positions, np.linspace(0.0, 1.0, PRIOR_JOBS)]), shares)
-    return found
 
 
 def _scale_s(quantiles_s: Floats, limit_s: Floats) -> Floats:

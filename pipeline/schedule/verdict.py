@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from pipeline.axes import plural
-from pipeline.schedule.engine import Policy
-from pipeline.schedule.what_if import SOFT, TODAY, WITH_METHOD, Case, Estimates, Subject
+from pipeline.schedule.what_if import SOFT, TODAY, WITH_METHOD, Estimates, Subject
 
 Row = Mapping[str, Any]
 
@@ -148,7 +147,7 @@ def _answer(replayed: Replayed) -> Iterator[str]:
     soft = [row for row in ranked if row["estimates"] in SOFT]
     choices = {
         "soft limits": [row for row in soft if row["policy"] == "easy"],
-        "order": [row for row in ranked if case_of(row) == Case(Policy.EASY_SJBF, Estimates.ORDER).name],
+        "order": [row for row in ranked if row["estimates"] == Estimates.ORDER],
         "both": [row for row in soft if row["policy"] == "easy-sjbf"],
     }
     if told := [f"{choice} {_told(found[0], base)}" for choice, found in choices.items() if found]:

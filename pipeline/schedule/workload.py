@@ -105,11 +105,10 @@ def workload(
     known = (np.asarray(values, np.float64) for values in (runtime_s, requested_s, requested_procs, allocated_procs))
     run, request, asked, held = (np.where(values > 0, np.minimum(values, MOST), -1.0) for values in known)
     n_requests = int((request > 0).sum())
-    if not n_requests or (convention is Convention.NATURAL and n_requests < LEAST_REQUESTS * len(request)):
-        found = f"{n_requests:,} of {len(request):,} jobs" if n_requests else "no job"
+    if n_requests < max(LEAST_REQUESTS * len(request) if convention is Convention.NATURAL else 1, 1):
+        found = f"{n_requests:,} of {len(request):,} jobs with a requested runtime"
         expected = "requests of most jobs, because a backfilling scheduler plans with them"
-        do = "replay a log that states them"
-        raise InputError("the log", f"{found} with a requested runtime", expected, do)
+        raise InputError("the log", found, expected, "replay a log that states them")
     if convention is Convention.PYSS:
         is_valid, kept = (run > 0) & (held > 0), np.ones(len(run), bool)
         size = np.where(is_valid & (asked > 0), asked, np.maximum(held, 1.0))

@@ -303,7 +303,7 @@ def test_what_cannot_be_replayed_is_refused() -> None:
         with pytest.raises(ValueError, match="no job may outlive its limit"):
             replay(work, options, limits_s)
     none = np.full(2, -1.0)
-    with pytest.raises(InputError, match="no job with a requested runtime"):
+    with pytest.raises(InputError, match="0 of 2 jobs with a requested runtime"):
         workload(np.arange(2), np.ones(2), none, none + 2, none, np.zeros(2, int), 4)
 
 
