@@ -14,7 +14,7 @@ from flows.pages import charts
 from flows.pages.blocks import Block, Column, Detail, Grid, Heading, columns, fixed, percent
 from flows.services.studies import BacktestResult, ranked
 from pipeline.evaluate.backtest import TRAIN_SHARE
-from pipeline.schedule.verdict import ReplayResult, average_changes, by_case, by_merit, case_of, sentences, whole
+from pipeline.schedule.verdict import ReplayResult, average_changes, by_case, by_merit, case_of, sentences
 from pipeline.schedule.what_if import WITH_METHOD
 
 Row = Mapping[str, Any]
