@@ -24,7 +24,7 @@ from pipeline.estimate.history import history
 from pipeline.estimate.score import N_QUANTILES
 from pipeline.estimate.state import estimate
 from pipeline.evaluate.later_scores import estimate_figures, later_jobs, prediction_figures
-from pipeline.publish import Manifest, reading
+from pipeline.publish import Manifest, read_version
 from pipeline.publish.versions import stored_versions
 from pipeline.schedule.engine import Policy
 from pipeline.schedule.verdict import by_case
@@ -48,28 +48,29 @@ def compare_versions(
     `seed` is that of the bootstrap behind the verdict. With `shakes` also the slowdowns that the estimates of both
     would have given on a machine of `procs` processors (None: those that are known), with the jobs set aside.
     """
-    with reading(output_dir, name=second) as other, reading(output_dir, name=first or _before(other)) as one:
-        pair = [one, other]
-        states = [state_of(manifest) for manifest in pair]
-        ends = [*(loaded.state.as_of_s for loaded in states), *(own.data_newest_end_s or 0 for own in pair)]
-        after_s = float(max(ends))
-        # The version on disk whose jobs end last.
-        known = [one.manifest for one in stored_versions(output_dir) if one.manifest is not None]
-        source = max(known or pair, key=lambda own: (own.data_newest_end_s or 0, own.folder))
-        every = read_table(source.path(JOBS.name), JOBS)
-        jobs = later_jobs(every, after_s)
-        ids = [set(read_table(own.path(GROUPS.name), GROUPS).column("group_id").to_pylist()) for own in pair]
-        return {
-            "versions": [version_figures(manifest) for manifest in pair],
-            "groups": {"each": [len(one) for one in ids], "in_both": len(ids[0] & ids[1])},
-            "fits": _fits(pair),
-            "after": instant(int(after_s)),
-            "jobs_from": source.folder,
-            "later_jobs": jobs.num_rows,
-            "predictions": prediction_figures(pair, jobs, states[0].state.site["timezone"], seed),
-            "estimates": estimate_figures([loaded.state for loaded in states], jobs, seed),
-            "replay": shakes and _replayed(states, source, every, after_s, shakes, procs),
-        }
+    other = read_version(output_dir, name=second)
+    one = read_version(output_dir, name=first or _before(other))
+    pair = [one, other]
+    states = [state_of(manifest) for manifest in pair]
+    ends = [*(loaded.state.as_of_s for loaded in states), *(own.data_newest_end_s or 0 for own in pair)]
+    after_s = float(max(ends))
+    # The version on disk whose jobs end last.
+    known = [one.manifest for one in stored_versions(output_dir) if one.manifest is not None]
+    source = max(known or pair, key=lambda own: (own.data_newest_end_s or 0, own.folder))
+    every = read_table(source.path(JOBS.name), JOBS)
+    jobs = later_jobs(every, after_s)
+    ids = [set(read_table(own.path(GROUPS.name), GROUPS).column("group_id").to_pylist()) for own in pair]
+    return {
+        "versions": [version_figures(manifest) for manifest in pair],
+        "groups": {"each": [len(one) for one in ids], "in_both": len(ids[0] & ids[1])},
+        "fits": _fits(pair),
+        "after": instant(int(after_s)),
+        "jobs_from": source.folder,
+        "later_jobs": jobs.num_rows,
+        "predictions": prediction_figures(pair, jobs, states[0].state.site["timezone"], seed),
+        "estimates": estimate_figures([loaded.state for loaded in states], jobs, seed),
+        "replay": shakes and _replayed(states, source, every, after_s, shakes, procs),
+    }
 
 
 def _before(version: Manifest) -> str:

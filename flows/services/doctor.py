@@ -33,7 +33,7 @@ from pipeline.export.lookup_file import is_whole
 from pipeline.export.lookup_reader import Lookup
 from pipeline.export.scheduler_files import LOOKUP_FILE
 from pipeline.ingest.sources import Source, compression_of
-from pipeline.publish import Manifest, checks, reading, store
+from pipeline.publish import Manifest, checks, load_manifest, store
 from pipeline.publish.manifest import MANIFEST, VERSIONS, read_manifest
 from pipeline.publish.versions import stored_versions
 from pipeline.report import parsed_json
@@ -347,15 +347,15 @@ def check_published(folder: Path, now_s: float) -> dict[str, Any]:
 
     `passed` is false where one that blocks has failed. InputError where nothing is published there.
     """
-    with reading(folder) as manifest:
-        before, reason = checks.version_before(manifest, manifest.site, published=True)
-        files = {name: manifest.path(name) for name in manifest.tables if name in TABLES}
-        # A run of another release has recorded no settings of checks, or those of others.
-        known = {name: one for name, one in manifest.settings.get("checks", {}).items() if name in checks.CHECKS}
-        settings = parse_settings({"checks": known}, printable(str(manifest.root)))
-        results = checks.check_night(
-            checks.Night(manifest, files, now_s, settings.checks, before.tables if before else None, reason)
-        )
+    manifest = load_manifest(folder)
+    before, reason = checks.version_before(manifest, manifest.site, published=True)
+    files = {name: manifest.path(name) for name in manifest.tables if name in TABLES}
+    # A run of another release has recorded no settings of checks, or those of others.
+    known = {name: one for name, one in manifest.settings.get("checks", {}).items() if name in checks.CHECKS}
+    settings = parse_settings({"checks": known}, printable(str(manifest.root)))
+    results = checks.check_night(
+        checks.Night(manifest, files, now_s, settings.checks, before.tables if before else None, reason)
+    )
     return {
         "run_id": manifest.run_id,
         "site": manifest.site,

@@ -43,7 +43,7 @@ from pipeline.ingest.slurm_texts import set_s_of
 from pipeline.large_tables import StoredTable, parts_of
 from pipeline.limits.plan import Change, PendingJob, Seen, names_of, plan_round
 from pipeline.limits.soft import MINUTE_S, SOFT_RULES, SoftRules, margin_of, waits_too_long
-from pipeline.publish import reading
+from pipeline.publish import load_manifest
 from pipeline.publish.store import new_table, take_run_lock
 from pipeline.settings import RunSettings
 from pipeline.storage import read_table, write_bytes, write_table
@@ -283,11 +283,11 @@ class Watch:
 
     def _take_version(self) -> bool:
         """Continue from the published version where it is another one, or from the live State that continues it."""
-        with reading(Path(self.settings.output_dir)) as manifest:
-            if continued(manifest) == self._of_version:
-                return False
-            path = live_state(manifest) or manifest.path(STATE.name)
-            self._state, self._of_version = read_table(path, STATE), continued(manifest)
+        manifest = load_manifest(Path(self.settings.output_dir))
+        if continued(manifest) == self._of_version:
+            return False
+        path = live_state(manifest) or manifest.path(STATE.name)
+        self._state, self._of_version = read_table(path, STATE), continued(manifest)
         if manifest.code != code_version():
             # Its settings and its format are checked, so that an older version fails in a sentence.
             loaded_state(self._state, printable(str(path)))

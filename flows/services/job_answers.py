@@ -30,7 +30,7 @@ from pipeline.estimate.questions import basis_of, completed, first_text, questio
 from pipeline.estimate.score import N_QUANTILES, QUANTILES, score_of
 from pipeline.estimate.state import State, estimate, loaded_state
 from pipeline.limits.plan import limit_answer
-from pipeline.publish import Manifest, reading
+from pipeline.publish import Manifest, read_version
 from pipeline.tables import GROUPS, INPUT_MODELS, MEMORY_STATE, PREDICTIONS, STATE
 
 METHOD = "walltime"
@@ -66,12 +66,12 @@ def answer(
     as `reading` does. InputError where tables are missing or empty.
     """
     began = time.perf_counter()
-    with reading(published, as_of_s) as manifest:
-        # A version that is chosen by a date answers as it was.
-        loaded = state_of(manifest, is_live=as_of_s is None)
-        (found,) = answers(loaded, [job], key_file)
-        limit = {"limit": limit_answer(manifest.settings.get("export", {}), found)}
-        notes = list(filter(None, [unreliability_note(manifest)]))
+    manifest = read_version(published, as_of_s)
+    # A version that is chosen by a date answers as it was.
+    loaded = state_of(manifest, is_live=as_of_s is None)
+    (found,) = answers(loaded, [job], key_file)
+    limit = {"limit": limit_answer(manifest.settings.get("export", {}), found)}
+    notes = list(filter(None, [unreliability_note(manifest)]))
     return found | limit | facts_of(loaded) | {"notes": notes, "seconds": time.perf_counter() - began}
 
 

@@ -31,7 +31,7 @@ from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import estimate
 from pipeline.large_tables import StoredTable, newest_jobs
 from pipeline.limits.plan import PendingJob
-from pipeline.publish import reading
+from pipeline.publish import load_manifest
 from pipeline.publish.store import kept_table, new_table
 from pipeline.schedule import starts as waits
 from pipeline.schedule.queues import Log, Queue, queue_now, with_another
@@ -94,17 +94,17 @@ class Site:
 
 def site_of(published: Path, now: Now, asked: Mapping[str, Value] | None = None) -> Site:
     """The site of a published folder; a hypothetical job, with its choices, stands last in the log and never waits."""
-    with reading(published) as manifest:
-        loaded = state_of(manifest, is_live=True)
-        timezone = loaded.state.site["timezone"]
-        path = manifest.path(JOBS.name)
-        pools = _pools(now, asked)
-        found = _record(published, loaded, pools)
-        past = newest_jobs(StoredTable(path, JOBS), READ, waits.NEWEST_JOBS)[0]
-        curve = None
-        if asked and asked.get("user") and asked.get("application"):
-            curve = curves_of(manifest)(as_ingested(loaded)(asked), None)
-        extra = _choices(asked, curve) if asked else []
+    manifest = load_manifest(published)
+    loaded = state_of(manifest, is_live=True)
+    timezone = loaded.state.site["timezone"]
+    path = manifest.path(JOBS.name)
+    pools = _pools(now, asked)
+    found = _record(published, loaded, pools)
+    past = newest_jobs(StoredTable(path, JOBS), READ, waits.NEWEST_JOBS)[0]
+    curve = None
+    if asked and asked.get("user") and asked.get("application"):
+        curve = curves_of(manifest)(as_ingested(loaded)(asked), None)
+    extra = _choices(asked, curve) if asked else []
     # Jobs that had not ended when the tables were made are in the queue, or have ended since, nobody knows when.
     for column, of_open in (("state", NOT_ENDED), ("flag", ("unfinished",))):
         is_open = pc.is_in(past.column(column).cast(pa.string()), pa.array(of_open))

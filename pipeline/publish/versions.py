@@ -310,19 +310,15 @@ def _folder_as_of(current: Manifest, as_of_s: int) -> str:
     raise InputError(f"--as-of {asked}", "no version so old", expected)
 
 
-@contextmanager
-def reading(output_dir: Path, as_of_s: int | None = None, name: str | None = None) -> Iterator[Manifest]:
-    """The published version, or the newest one made by `as_of_s`, with its manifest.
+def read_version(output_dir: Path, as_of_s: int | None = None, name: str | None = None) -> Manifest:
+    """The manifest of the published version, or of the newest one made by `as_of_s`.
 
-    With a `name` the version that it means, published or not (`find_version`). InputError where there is no such
+    With a `name` of the version that it means, published or not (`find_version`). InputError where there is no such
     version.
     """
     if name is not None:
-        yield load_manifest(output_dir, find_version(output_dir, name).folder)
-    elif as_of_s is None:
-        yield load_manifest(output_dir)
-    else:
-        yield load_manifest(output_dir, _folder_as_of(read_manifest(output_dir), as_of_s))
+        return load_manifest(output_dir, find_version(output_dir, name).folder)
+    return load_manifest(output_dir, None if as_of_s is None else _folder_as_of(read_manifest(output_dir), as_of_s))
 
 
 def keep_blocked(staged: Mapping[str, Path], made: Manifest) -> Path:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.publish import Retention, reading
+from pipeline.publish import Retention, read_version
 from pipeline.storage import write_table
 from pipeline.tables import JOBS
 from tests.crash.nights import expected_version
@@ -74,9 +74,9 @@ def test_no_read_beside_publications_is_torn(tmp_path: Path) -> None:
     while n_reads < READS or writer.is_alive():
         library = LIBRARIES[sorted(LIBRARIES)[n_reads % len(LIBRARIES)]]
         found: set[str] = set()
-        with reading(tmp_path / "out") as manifest:
-            for name, column in (("fits", "t1_s"), ("observations", "runtime_s_median")):
-                found |= library(str(manifest.path(name)), column)[1]
+        manifest = read_version(tmp_path / "out")
+        for name, column in (("fits", "t1_s"), ("observations", "runtime_s_median")):
+            found |= library(str(manifest.path(name)), column)[1]
         assert len(found) == 1
         seen |= found
         n_reads, n_beside = n_reads + 1, n_beside + writer.is_alive()

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from flows.services.job_answers import LoadedState, state_of
-from pipeline.publish import Retention, reading
+from pipeline.publish import Retention, read_version
 from pipeline.settings import RunSettings
 from pipeline.storage import write_table
 from pipeline.tables import STATE
@@ -29,8 +29,8 @@ class Outcome:
 
 def live_state_of(folder: Path) -> LoadedState:
     """The State that answers for a published folder."""
-    with reading(folder) as manifest:
-        return state_of(manifest, is_live=True)
+    manifest = read_version(folder)
+    return state_of(manifest, is_live=True)
 
 
 def put_out(table: pa.Table, folder: Path, settings: RunSettings, site: str = "here") -> Path:

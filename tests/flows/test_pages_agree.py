@@ -18,7 +18,7 @@ from flows.pages.site import page_name, write_pages
 from flows.services.published.advice import advice_of_groups, cost_of_run
 from flows.services.site_facts import site_facts
 from pipeline.axes import MOST_EFFICIENCY
-from pipeline.publish import Manifest, reading
+from pipeline.publish import Manifest, read_version
 from pipeline.storage import read_table
 from pipeline.tables import PREDICTIONS
 
@@ -33,8 +33,8 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, 
     if not given:
         words = ("run", str(ROOT / "configs" / "slurm.toml"), "--out", str(folder), "--plain", "--quiet")
         subprocess.run([sys.executable, "-m", "flows.cli", *words], cwd=ROOT, check=True)
-    with reading(folder) as manifest:
-        yield folder, manifest
+    manifest = read_version(folder)
+    yield folder, manifest
 
 
 def by_group(manifest: Manifest) -> dict[str, list[dict[str, Any]]]:

@@ -393,12 +393,12 @@ def advise_procs(
       walltime scaling advise --application solver --user u17 --rate 0.02
     """
     from flows.services.published.advice import advised_groups, cost_of_run
-    from pipeline.publish import reading
+    from pipeline.publish import read_version
 
     names = ("application", "user", "account", "user_group", "job_name", "queue", "problem_size")
     wanted = shared.given(ctx, names) | ({"group_id": group} if group is not None else {})
-    with reading(published, as_of_seconds(as_of)) as manifest:
-        found = advised_groups(manifest, wanted, cost_of_run(manifest, procs_per_node, rate), key_file)
+    manifest = read_version(published, as_of_seconds(as_of))
+    found = advised_groups(manifest, wanted, cost_of_run(manifest, procs_per_node, rate), key_file)
     return Answer(found, view_advice(found))
 
 

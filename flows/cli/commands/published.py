@@ -61,13 +61,13 @@ def show(  # noqa: PLR0911  (a return for each thing that can be shown)
     from flows.services.files.table_files import SELECTION, check_suffix, csv_to, write_selection
     from flows.services.published import browse
     from flows.services.published.published_folder import published_folder
-    from pipeline.publish import reading
+    from pipeline.publish import read_version
 
     if (table == "job") != (job is not None):
         raise InputError("show", f"{table or 'no table'} and {job or 'no id'}", "job and an id, as in show job 4711")
     if job is not None:
-        with reading(published_folder(given), as_of_seconds(as_of)) as manifest:
-            records = browse.story_of_job(manifest, job)
+        manifest = read_version(published_folder(given), as_of_seconds(as_of))
+        records = browse.story_of_job(manifest, job)
         return Answer(records, (block for record in records for block in view_story(record)))
     check_mode(ctx, "--columns", is_on=columns, own=(), shared=("--from",))
     if columns:
@@ -84,8 +84,8 @@ def show(  # noqa: PLR0911  (a return for each thing that can be shown)
     if sum((json, csv, out is not None)) > 1:
         raise InputError("the command line", "several of --json, --csv and --out", "one of them")
     if table is None:
-        with reading(published_folder(given), as_of_seconds(as_of)) as manifest:
-            facts = browse.manifest_facts(manifest)
+        manifest = read_version(published_folder(given), as_of_seconds(as_of))
+        facts = browse.manifest_facts(manifest)
         return Answer(facts, view_manifest(facts))
     if out is not None:
         check_suffix(out, suffixes=tuple(SELECTION))
@@ -162,20 +162,20 @@ def report(
     from flows.services.published.advice import cost_of_run, user_jobs
     from flows.services.site_facts import site_facts
     from pipeline.axes import plural
-    from pipeline.publish import reading
+    from pipeline.publish import read_version
 
     if user is not None:
-        with reading(published, as_of_seconds(as_of)) as manifest:
-            usual = user_jobs(manifest, user)
+        manifest = read_version(published, as_of_seconds(as_of))
+        usual = user_jobs(manifest, user)
         title = f"Jobs of {usual['user']} at {usual['site']}, most processor-hours first"
         shown = blocks.Grid(title, blocks.columns("your_jobs"), usual["kinds"])
         note = "95% of the next such jobs should end within the time to ask for."
         return Answer(usual, [shown, f"{note} `walltime query` answers for any other job."])
     if out is None:
         raise InputError("report", "no --out", "a folder for the pages, or --user NAME")
-    with reading(published, as_of_seconds(as_of)) as manifest:
-        facts = site_facts(published, manifest, carbon, users=users)
-        site, *pages = write_pages(manifest, facts, out, cost_of_run(manifest, procs_per_node, rate))
+    manifest = read_version(published, as_of_seconds(as_of))
+    facts = site_facts(published, manifest, carbon, users=users)
+    site, *pages = write_pages(manifest, facts, out, cost_of_run(manifest, procs_per_node, rate))
     said = [f"Wrote {len(pages)} {plural('page', len(pages))} of applications", blocks.Exact(f"Wrote {site}")]
     return Answer({"pages": pages, "site_page": site, **facts}, said)
 

@@ -76,11 +76,11 @@ def query(
     if batch is not None:
         from flows.services.files.table_files import write_rows
         from flows.services.job_answers import answer_batch, facts_of, state_of
-        from pipeline.publish import reading
+        from pipeline.publish import read_version
 
-        with reading(published, as_of_s) as manifest:
-            loaded = state_of(manifest, is_live=as_of_s is None)
-            rows, described = answer_batch(loaded, batch, key_file)
+        manifest = read_version(published, as_of_s)
+        loaded = state_of(manifest, is_live=as_of_s is None)
+        rows, described = answer_batch(loaded, batch, key_file)
         if out is None:
             return Answer(rows, view_batch(rows, facts_of(loaded), described), is_lines=True)
         write_rows(out, rows)

@@ -58,20 +58,20 @@ def export(
     from pipeline.export.lookup_file import newest_end_of
     from pipeline.export.scheduler_files import INSTALL_FILE, JOBS_READ, WRITERS, PublishedTables, known_applications
     from pipeline.limits.soft import MINUTE_S
-    from pipeline.publish import reading
+    from pipeline.publish import load_manifest
     from pipeline.settings import ExportSettings
     from pipeline.storage import write_bytes
     from pipeline.tables import ESTIMATES, JOBS, MEMORY
 
-    with reading(published) as manifest:
-        of_run = manifest.settings
-        tables = PublishedTables(
-            read_columns(manifest.path(ESTIMATES.name), ESTIMATES),
-            read_columns(manifest.path(JOBS.name), JOBS, JOBS_READ),
-            read_columns(manifest.path(MEMORY.name), MEMORY),
-            bool(of_run.get("site", {}).get("anonymise")),
-            bool(of_run.get("ingest", {}).get("application_rules")),
-        )
+    manifest = load_manifest(published)
+    of_run = manifest.settings
+    tables = PublishedTables(
+        read_columns(manifest.path(ESTIMATES.name), ESTIMATES),
+        read_columns(manifest.path(JOBS.name), JOBS, JOBS_READ),
+        read_columns(manifest.path(MEMORY.name), MEMORY),
+        bool(of_run.get("site", {}).get("anonymise")),
+        bool(of_run.get("ingest", {}).get("application_rules")),
+    )
     settings = config_settings(config).export if config else ExportSettings.model_validate(of_run.get("export", {}))
     conf = ""
     if scheduler == "slurm":
@@ -135,13 +135,13 @@ def limits(
     from flows.services.published.published_folder import published_folder
     from pipeline.estimate.estimates import PROMISE
     from pipeline.evaluate.request_advice import recommended_memory, recommended_requests
-    from pipeline.publish import reading
+    from pipeline.publish import load_manifest
 
     if status:
-        with reading(published_folder(given)) as manifest:
-            # That of the published run, from which look-ups are exported.
-            mode = manifest.settings.get("export", {}).get("mode", "dry_run")
-            facts = {"folder": str(manifest.root), "run_id": manifest.run_id, "mode": mode} | limit_facts(manifest)
+        manifest = load_manifest(published_folder(given))
+        # That of the published run, from which look-ups are exported.
+        mode = manifest.settings.get("export", {}).get("mode", "dry_run")
+        facts = {"folder": str(manifest.root), "run_id": manifest.run_id, "mode": mode} | limit_facts(manifest)
         return Answer(facts, view_limit_status(facts))
     name, past = limit_log(given, of_memory=memory)
     with running_stage("recommend memory" if memory else "recommend requests"):

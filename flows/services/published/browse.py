@@ -17,7 +17,7 @@ from flows.services.published.published_folder import published_folder
 from flows.services.quantities import instant
 from pipeline.columns import QUANTILES
 from pipeline.errors import InputError, did_you_mean, printable
-from pipeline.publish import Manifest, reading
+from pipeline.publish import Manifest, read_version
 from pipeline.publish.versions import stored_versions
 from pipeline.schema import INSTANT_UNIT, Column, TableKind
 from pipeline.storage import read_metadata, write_table
@@ -65,7 +65,7 @@ def shown_table(
                 yield None
                 return
         else:
-            manifest = stack.enter_context(reading(published_folder(given), as_of_s))
+            manifest = read_version(published_folder(given), as_of_s)
             if name == ERRORS.name:
                 # Only these rows wait for the estimator's imports.
                 from flows.services.published.worst_estimates import errors_of_version  # noqa: PLC0415

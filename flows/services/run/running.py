@@ -221,8 +221,8 @@ def mirror_failure(folder: Path, to: str | None) -> str:
     """Copy the published version to `publish.mirror`; the sentence of a failure, which ends no run, else empty."""
     try:
         if to is not None:
-            with versions.reading(folder) as current:
-                mirror(current, to)
+            current = load_manifest(folder)
+            mirror(current, to)
     except (WalltimeError, OSError, ValueError) as error:
         place, reason = printable(str(to), 300), printable(str(error).rstrip("."), 300)
         return f"the published version was not copied to {place} ({reason}); the next run tries again."

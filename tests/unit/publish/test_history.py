@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.publish import Retention, load_manifest, reading
+from pipeline.publish import Retention, load_manifest, read_version
 from pipeline.publish.manifest import Manifest, read_manifest
 from pipeline.publish.versions import (
     DAY_S,
@@ -101,10 +101,10 @@ def test_a_rerun_is_not_published_until_it_is_promoted(clock: Clock) -> None:
     tried = clock.rerun(7.0, NOON + 60, "try-7")
     assert load_manifest(clock.out).folder == night
     assert [one.place for one in stored_versions(clock.out)] == [0, None]
-    with reading(clock.out, NOON + DAY_S) as manifest:
-        assert manifest.folder == night
-    with reading(clock.out, name="try-7") as manifest:
-        assert (manifest.folder, manifest.from_s, manifest.to_s) == (tried, 1, 2)
+    manifest = read_version(clock.out, NOON + DAY_S)
+    assert manifest.folder == night
+    manifest = read_version(clock.out, name="try-7")
+    assert (manifest.folder, manifest.from_s, manifest.to_s) == (tried, 1, 2)
     assert promote(clock.out, "try-7", NOON + 120).name == "try-7"
     assert numbers(clock.out) == {7.0}
     assert rollback(clock.out, NOON + 180).folder == night
@@ -133,14 +133,14 @@ def test_a_rerun_can_come_before_any_publication(clock: Clock) -> None:
 def test_as_of_reads_the_newest_version_made_by_then(clock: Clock) -> None:
     first, second, third = (clock.publish(float(n), NOON + n * DAY_S) for n in (1, 2, 3))
     for at_s, folder in ((DAY_S, first), (2 * DAY_S - 1, first), (2 * DAY_S, second), (9 * DAY_S, third)):
-        with reading(clock.out, NOON + at_s) as manifest:
-            assert manifest.folder == folder
-            assert manifest.path("fits").parent.name == folder
-    with pytest.raises(InputError, match="2026-11-23T12:00Z or later"), reading(clock.out, NOON):
-        pass
+        manifest = read_version(clock.out, NOON + at_s)
+        assert manifest.folder == folder
+        assert manifest.path("fits").parent.name == folder
+    with pytest.raises(InputError, match="2026-11-23T12:00Z or later"):
+        read_version(clock.out, NOON)
     rollback(clock.out, NOON + 4 * DAY_S)
-    with reading(clock.out, NOON + 9 * DAY_S) as manifest:
-        assert manifest.folder == second
+    manifest = read_version(clock.out, NOON + 9 * DAY_S)
+    assert manifest.folder == second
 
 
 def test_a_version_is_found_by_folder_run_and_start(clock: Clock) -> None:
@@ -261,8 +261,8 @@ def test_death_in_any_step_of_a_change_leaves_one_whole_version(act: str, tmp_pa
         child.start()
         child.join(30)
         assert numbers(out) in ({2.0}, after)
-        with reading(out) as manifest:
-            assert manifest.path("fits").exists()
+        manifest = read_version(out)
+        assert manifest.path("fits").exists()
         # Whatever is left does not stop the next change.
         assert len(stored_versions(out)) == 3
         promote(out, "try-7", NOON + 400)

@@ -12,7 +12,7 @@ from pipeline.errors import InputError
 from pipeline.publish import Retention, load_manifest
 from pipeline.publish.manifest import MANIFEST, OWN_MANIFEST, PIN, VERSIONS
 from pipeline.publish.store import LOCK, locked
-from pipeline.publish.versions import pin, promote, reading, rollback, stored_versions
+from pipeline.publish.versions import pin, promote, read_version, rollback, stored_versions
 from pipeline.storage import write_text
 from tests.publishing import publish
 from tests.unit.publish.versions_of_tables import folder_of, run_facts, staged
@@ -114,8 +114,8 @@ def test_versions_in_a_linked_folder_are_refused(out: Path, tmp_path: Path) -> N
 
 def test_the_store_itself_may_be_a_link(out: Path, tmp_path: Path) -> None:
     (tmp_path / "tables").symlink_to(out)
-    with reading(tmp_path / "tables") as manifest:
-        assert manifest.run_id == "bb22"
+    manifest = read_version(tmp_path / "tables")
+    assert manifest.run_id == "bb22"
 
 
 def test_a_linked_lock_file_is_not_opened(tmp_path: Path) -> None:

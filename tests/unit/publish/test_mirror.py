@@ -16,7 +16,7 @@ from flows.services.run.running import mirror_failure
 from pipeline.arrays import DAY_S
 from pipeline.config_file import parse_settings
 from pipeline.errors import ConfigError, InputError
-from pipeline.publish import load_manifest, mirror, reading
+from pipeline.publish import load_manifest, mirror, read_version
 from pipeline.publish.mirror import mirror as copy_to
 from pipeline.publish.mirror import store_of_copy
 from pipeline.publish.versions import pin
@@ -88,13 +88,13 @@ def test_readers_of_a_copy_see_the_published_version_and_earlier_ones(clock: Clo
         clock.publish(number, NOON + int(number) * DAY_S)
         assert mirror_failure(clock.out, place) == ""
         assert numbers(store_of(place)) == {number}
-    with reading(store_of(place)) as here, reading(clock.out) as own:
-        assert {name: one.sha256 for name, one in here.tables.items()} == {
-            name: one.sha256 for name, one in own.tables.items()
-        }
-        assert (here.run_id, here.reports, here.previous) == (own.run_id, own.reports, own.previous)
-    with reading(store_of(place), NOON + DAY_S) as earlier:
-        assert earlier.path("fits").exists() and earlier.run_id == "r1"
+    here, own = read_version(store_of(place)), read_version(clock.out)
+    assert {name: one.sha256 for name, one in here.tables.items()} == {
+        name: one.sha256 for name, one in own.tables.items()
+    }
+    assert (here.run_id, here.reports, here.previous) == (own.run_id, own.reports, own.previous)
+    earlier = read_version(store_of(place), NOON + DAY_S)
+    assert earlier.path("fits").exists() and earlier.run_id == "r1"
 
 
 def test_a_table_is_fetched_when_it_is_read(clock: Clock, tmp_path: Path) -> None:

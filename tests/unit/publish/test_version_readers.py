@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.arrays import DAY_S
-from pipeline.publish import Retention, load_manifest, reading
+from pipeline.publish import Retention, load_manifest, read_version
 from tests.unit.publish.numbered_versions import NOON, Clock
 
 FORK = multiprocessing.get_context("forkserver")
@@ -16,10 +16,10 @@ HALF_A_DAY = Retention(newest=1, all_days=0.5)
 
 def test_a_version_can_be_read_for_days_after_another_one_was_published(clock: Clock) -> None:
     first = clock.publish(1.0, NOON)
-    with reading(clock.out) as manifest:
-        second = clock.publish(2.0, NOON + 30 * DAY_S, retention=HALF_A_DAY)
-        third = clock.publish(3.0, int(NOON + 30.4 * DAY_S), retention=HALF_A_DAY)
-        assert clock.folders == [first, second, third] and manifest.path("fits").exists()
+    manifest = read_version(clock.out)
+    second = clock.publish(2.0, NOON + 30 * DAY_S, retention=HALF_A_DAY)
+    third = clock.publish(3.0, int(NOON + 30.4 * DAY_S), retention=HALF_A_DAY)
+    assert clock.folders == [first, second, third] and manifest.path("fits").exists()
     fourth = clock.publish(4.0, int(NOON + 30.6 * DAY_S), retention=HALF_A_DAY)
     assert clock.folders == [second, third, fourth]
 
@@ -29,8 +29,8 @@ def test_a_reader_needs_no_right_to_write(clock: Clock) -> None:
     folder = clock.out / "versions" / first
     before = sorted(folder.iterdir())
     folder.chmod(0o555)
-    with reading(clock.out) as manifest:
-        assert manifest.folder == first and manifest.path("fits").exists()
+    manifest = read_version(clock.out)
+    assert manifest.folder == first and manifest.path("fits").exists()
     assert sorted(folder.iterdir()) == before
 
 
@@ -48,12 +48,12 @@ def test_two_writers_disturb_no_reader(clock: Clock, tmp_path: Path) -> None:
         writer.start()
     seen = set()
     while any(writer.is_alive() for writer in writers):
-        with reading(clock.out) as manifest:
-            found = {
-                number
-                for table, column in (("fits", "t1_s"), ("observations", "runtime_s_median"))
-                for number in pq.read_table(manifest.path(table), partitioning=None).column(column).to_pylist()
-            }
+        manifest = read_version(clock.out)
+        found = {
+            number
+            for table, column in (("fits", "t1_s"), ("observations", "runtime_s_median"))
+            for number in pq.read_table(manifest.path(table), partitioning=None).column(column).to_pylist()
+        }
         assert len(found) == 1
         seen |= found
     assert [writer.exitcode for writer in writers] == [0, 0]
