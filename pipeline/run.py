@@ -170,7 +170,8 @@ def submitted_runs(past: History, usual_s: Floats | None = None) -> SubmittedRun
 
 STEPS = (
     Step("ingest", {"jobs_read": JOBS, "unreadable": kinds.UNREADABLE},
-         ("site", "ingest", "window_s", "names", "logs", "log_labels", "log_digests", "log_stamps"), ingest_unchanged),
+         ("site", "ingest", "inputs", "window_s", "names", "logs", "log_labels", "log_digests", "log_stamps"),
+         ingest_unchanged),
     Step("clean", {"jobs_flagged": JOBS, "bursts": kinds.BURSTS, "effect": kinds.EFFECT}, ("site", "clean"),
          lambda run, jobs_read: clean_stored(jobs_read, run.clean, run.site, run.folder)),
     Step("templates", {"templates": kinds.TEMPLATES}, ("group", "previous_template"),

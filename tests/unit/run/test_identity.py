@@ -50,6 +50,13 @@ def test_a_step_that_does_not_read_a_setting_keeps_its_key() -> None:
     assert changed == {"fit", "curves", "predict", "scalability", "estimate", "advise", "inputs", "memory", "waste"}
 
 
+def test_other_rules_for_inputs_are_another_ingest() -> None:
+    """A run that kept the jobs of an earlier one had the inputs of the earlier rules."""
+    given = {"inputs": {"rules": [{"find": "heat_(?P<n>[0-9]+)"}]}}
+    one, two = (start_run(RunSettings.model_validate(plain), [SAMPLE]) for plain in ({}, given))
+    assert step_key(STEPS[0], one, ()) != step_key(STEPS[0], two, ())
+
+
 def test_every_step_reads_the_settings_that_it_names_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[set[str]] = []
 
@@ -66,8 +73,8 @@ def test_every_step_reads_the_settings_that_it_names_and_no_other(monkeypatch: p
 
     monkeypatch.setattr(run, "StepInput", Watched)
     assert [step.name for step, _, _ in run.run_plain(start_run(RunSettings(), [SAMPLE]))] == [s.name for s in STEPS]
-    # What ingest reads of the key that hashes names is a file; its fingerprint stands for it in the step's key.
-    read[0].add("names")
+    # Ingest reads the key that hashes names from a file, and has the rules of `inputs` in its own settings.
+    read[0] |= {"names", "inputs"}
     assert [seen - {"folder"} for seen in read] == [set(step.settings) for step in STEPS]
 
 
