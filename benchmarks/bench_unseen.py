@@ -28,8 +28,8 @@ from pipeline.estimate.questions import questions_of
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import State, estimate, loaded_state
 from pipeline.large_tables import rows_of
-from pipeline.run import tables_of
 from pipeline.settings import RunSettings
+from tools.plain_run import tables_of
 
 SAMPLE = Path(__file__).resolve().parents[1] / "data_samples" / "riverbend.swf.gz"
 MIDDLE = QUANTILES.index(0.5)

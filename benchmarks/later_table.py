@@ -17,8 +17,8 @@ from pipeline.arrays import DAY_S, Floats, floats
 from pipeline.evaluate.later_scores import answered, figures, keys_of
 from pipeline.group import assign_groups, choose_template, with_chosen
 from pipeline.large_tables import rows_of
-from pipeline.run import tables_of
 from pipeline.settings import GroupSettings, RunSettings
+from tools.plain_run import tables_of
 
 N_NIGHTS = 12
 HORIZONS = (1.0, 7.0)

@@ -25,13 +25,13 @@ from flows.pages.markdown import escape
 from pipeline.arrays import Bools, Floats, Ints, category_codes, floats
 from pipeline.group.observations import aggregate
 from pipeline.large_tables import rows_of
-from pipeline.run import tables_of
 from pipeline.scaling.predictions import fitted_series, predict
 from pipeline.scaling.series import PredictRules
 from pipeline.schedule.engine import ReplayOptions, Schedule, replay
 from pipeline.schedule.what_if import metrics
 from pipeline.schedule.workload import Workload
 from pipeline.tables import OBSERVATIONS
+from tools.plain_run import tables_of
 
 Quantile = Literal["median", "hi80", "hi95"]
 COLUMN: dict[Quantile, str] = {"median": "runtime_s", "hi80": "runtime_s_hi80", "hi95": "runtime_s_hi95"}

@@ -1,13 +1,13 @@
 """The steps of a run, in order: the tables each step reads and writes, and the stage it calls.
 
-STEPS is in an order in which each table is written before it is read. A run goes through it in memory (`run_plain`), or
-with each step's tables in a folder: plainly, or as tasks of Prefect (`flows`). The bytes of the tables are the same.
+STEPS is in an order in which each table is written before it is read. A run goes through it with each step's tables in
+a folder, plainly or as tasks of Prefect (`flows`); tools/plain_run.py in memory. The bytes of the tables are the same.
 """
 
 import hashlib
 import inspect
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -243,32 +243,6 @@ def start_run(settings: RunSettings, logs: Sequence[Path]) -> Run:
     stamps = tuple(file_stamp(path) for path in paths)
     digests = tuple(sha256_of_first(path, stamp.bytes) for path, stamp in zip(paths, stamps, strict=True))
     return Run(settings, paths, labels, digests, names_key(sources, settings.site), log_stamps=stamps)
-
-
-def run_plain(run: Run) -> Iterator[tuple[Step, Mapping[str, LargeTable], Report]]:
-    """Yields each finished step with its tables and checked report; all are computed, and kept, in this process."""
-    found: dict[str, LargeTable] = {}
-    for step in STEPS:
-        *tables, report = step.call(run, *(found[name] for name in step.reads))
-        written = dict(zip(step.writes, tables, strict=True))
-        found |= written
-        yield step, written, report.check()
-
-
-def tables_of(settings: RunSettings, given: Mapping[str, LargeTable], *wanted: str) -> dict[str, LargeTable]:
-    """The tables `given`, and those that the steps of a run make of them up to the wanted ones; all in this process.
-
-    What is scored or replayed is thus what a run would publish.
-    """
-    run, found, missing, steps = Run(settings, (), (), ()), dict(given), set(wanted), list[Step]()
-    for step in reversed(STEPS):
-        if missing.intersection(step.writes):
-            steps.append(step)
-            missing = (missing - set(step.writes)) | (set(step.reads) - set(given))
-    for step in reversed(steps):
-        *tables, _ = step.call(run, *(found[name] for name in step.reads))
-        found |= dict(zip(step.writes, tables, strict=True))
-    return found
 
 
 def step_key(step: Step, run: Run, upstream: Sequence[str]) -> str:

@@ -1,6 +1,7 @@
 """Reads and writes Parquet files. Writes are atomic, and the same input gives the same bytes."""
 
 import base64
+import ctypes
 import hashlib
 import math
 import os
@@ -135,6 +136,14 @@ def read_rows(
     # Return the memory of decoding to the system.
     pa.default_memory_pool().release_unused()
     return table
+
+
+def return_free_memory() -> None:
+    """Give memory that no table and no array uses back to the system, where the C library can."""
+    pa.default_memory_pool().release_unused()
+    library = ctypes.CDLL(None)
+    if hasattr(library, "malloc_trim"):
+        library.malloc_trim(0)
 
 
 def parquet_file(path: Path, **options: Any) -> pq.ParquetFile:

@@ -195,8 +195,9 @@ def walks(folder: Path) -> dict[str, list[str]]:
 
 def _entries(folder: Path) -> dict[str, Callable[[], object]]:
     from flows.cli.typer_app import application  # noqa: PLC0415
-    from pipeline.run import STEPS, run_plain, start_run  # noqa: PLC0415
+    from pipeline.run import STEPS, start_run  # noqa: PLC0415
     from pipeline.settings import RunSettings  # noqa: PLC0415
+    from tools.plain_run import run_plain  # noqa: PLC0415
 
     log, config, out = folder / "dump.txt", folder / "site.toml", folder / "out"
     log.write_text(small_dump())

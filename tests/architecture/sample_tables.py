@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.run import run_plain, start_run
+from pipeline.run import start_run
 from pipeline.settings import RunSettings, SiteSettings
+from tools.plain_run import run_plain
 
 LOG = Path(__file__).parents[2] / "data_samples" / "traps.swf"
 

@@ -16,8 +16,9 @@ from flows.services.run.running import run_and_publish
 from flows.services.site_facts import site_facts
 from pipeline.ingest import ingest
 from pipeline.publish import load_manifest
-from pipeline.run import run_plain, start_run
+from pipeline.run import start_run
 from pipeline.settings import CleanSettings, IngestSettings, RunSettings, SiteRule, SiteSettings
+from tools.plain_run import run_plain
 
 DAY_S, YEAR_S = 86_400, 365 * 86_400
 BEGIN_S = 1_700_000_000

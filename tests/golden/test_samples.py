@@ -12,9 +12,10 @@ import pytest
 from pipeline.clean.stage import RECORD_FLAGS
 from pipeline.laws import LAWS
 from pipeline.report import Report
-from pipeline.run import run_plain, start_run
+from pipeline.run import start_run
 from pipeline.settings import RunSettings, SiteSettings
 from tests.golden.write import GOLDEN, golden_text
+from tools.plain_run import run_plain
 
 SAMPLES = Path(__file__).parents[2] / "data_samples"
 LOGS = {"riverbend": "riverbend.swf.gz", "traps": "traps.swf"}

@@ -35,8 +35,9 @@ def golden_text(table: pa.Table, name: str) -> str:
 
 def main() -> None:
     """Write every golden table beside this file."""
-    from pipeline.run import run_plain, start_run
+    from pipeline.run import start_run
     from pipeline.settings import RunSettings, SiteSettings
+    from tools.plain_run import run_plain
 
     here = Path(__file__).parent
     log = here.parents[1] / "data_samples" / "traps.swf"

@@ -19,8 +19,9 @@ import pytest
 
 from pipeline.clean import clean
 from pipeline.ingest import ingest
-from pipeline.run import run_plain, start_run
+from pipeline.run import start_run
 from pipeline.settings import CleanSettings, IngestSettings, RunSettings, SiteSettings
+from tools.plain_run import run_plain
 
 pytestmark = pytest.mark.slow
 

@@ -24,16 +24,12 @@ from pipeline.publish.mirror import mirror
 from pipeline.report import Report, StepResult
 from pipeline.run import ON_DISK, PUBLISHED, STEP_TABLES, STEPS, STEPS_BY_NAME, WRITER, Run, start_run, step_key
 from pipeline.settings import AUTO, RunSettings
-from pipeline.storage import read_table
+from pipeline.storage import read_table, return_free_memory
 from pipeline.tables import TEMPLATES
 from pipeline.version import code_version
-from pipeline.workers import return_free_memory, using_threads
 
 Results = Mapping[str, StepResult[Path]]
 """The results of steps by the name of the step."""
-
-STEP_THREADS = 2
-"""Threads of a step, for the parts of the estimator and for its look-up table; no table depends on it."""
 
 
 class Plainly:
@@ -168,8 +164,7 @@ def compute_step(name: str, run: Run, folder: Path, upstream: Results) -> StepRe
         ]
 
         def compute(draft: Path) -> tuple[Mapping[str, LargeTable], Report]:
-            with using_threads(STEP_THREADS):
-                *tables, report = step.call(replace(run, folder=draft), *inputs)
+            *tables, report = step.call(replace(run, folder=draft), *inputs)
             return dict(zip(step.writes, tables, strict=True)), report.check()
 
         result = store.keep_step(folder, compute, STEP_TABLES)

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from pipeline.group import assign_groups, describe_groups, observe
-from pipeline.run import run_plain, start_run
+from pipeline.run import start_run
 from pipeline.settings import GroupSettings, RunSettings
 from tests.rows import jobs_of
+from tools.plain_run import run_plain
 from tools.simulation.gpu_runs import GPU_APPLICATIONS, GpuApplication, gpu_pbs, gpu_runs, gpu_sacct
 
 SETTINGS = GroupSettings(template=("user",))

@@ -8,6 +8,7 @@ import pytest
 from pipeline import run
 from pipeline.run import STEPS, start_run, step_key
 from pipeline.settings import ExportSettings, PublishSettings, RunSettings, SiteSettings
+from tools.plain_run import run_plain
 
 SAMPLE = Path(__file__).parents[3] / "data_samples" / "traps.swf"
 
@@ -72,7 +73,7 @@ def test_every_step_reads_the_settings_that_it_names_and_no_other(monkeypatch: p
             return super().__getattribute__(name)
 
     monkeypatch.setattr(run, "StepInput", Watched)
-    assert [step.name for step, _, _ in run.run_plain(start_run(RunSettings(), [SAMPLE]))] == [s.name for s in STEPS]
+    assert [step.name for step, _, _ in run_plain(start_run(RunSettings(), [SAMPLE]))] == [s.name for s in STEPS]
     # Ingest reads the key that hashes names from a file, and has the rules of `inputs` in its own settings.
     read[0] |= {"names", "inputs"}
     assert [seen - {"folder"} for seen in read] == [set(step.settings) for step in STEPS]
