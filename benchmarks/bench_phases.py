@@ -33,7 +33,6 @@ import pyarrow as pa
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from pipeline.phase_tables import MPI_CALLS  # noqa: E402
 from pipeline.phases import otf2  # noqa: E402
 from pipeline.phases import phases as mpi  # noqa: E402
 from pipeline.phases.calls import read_csv_trace  # noqa: E402
@@ -46,6 +45,7 @@ from pipeline.phases.phase_input import Extracted, PhaseRules, PlanRules  # noqa
 from pipeline.phases.phases import find_phases  # noqa: E402
 from pipeline.phases.platforms import expand, planned_times, predict_runtime  # noqa: E402
 from pipeline.storage import read_table, write_table  # noqa: E402
+from pipeline.tables import MPI_CALLS  # noqa: E402
 from tests.unit.phases.otf2_archive import write_archive  # noqa: E402
 from tools.simulation.mpi_steps import HERE, THERE, Machine, simulated_run  # noqa: E402
 from tools.simulation.trace_csv import csv_lines, write_csv  # noqa: E402

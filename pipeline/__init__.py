@@ -5,7 +5,7 @@
 
 Where do I go to ...
     see the whole program on one screen?        run.py
-    learn what a column means?                  columns.py, tables.py (and `walltime show --columns`)
+    learn what a column means?                  columns.tsv, tables.py (and `walltime show --columns`)
     change what a site sets?                    settings.py, and configs/all.toml
     add a log format?                           ingest/formats/, and a line in ingest/reader.py
     add a reason to set jobs aside?             schema.py, and one mask in clean/ with a line in RULES of clean/stage.py

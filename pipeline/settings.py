@@ -18,8 +18,8 @@ from pydantic import (
     model_validator,
 )
 
-from pipeline.columns import TEMPLATE_COLUMNS
 from pipeline.schema import Flag
+from pipeline.tables import TEMPLATE_COLUMNS
 
 
 class Section(BaseModel):

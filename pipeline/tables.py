@@ -1,12 +1,82 @@
-"""The declarations of what flows between the rooms: tables, and the jobs that models over inputs learn from."""
+"""The tables that flow between the rooms, their columns, and the jobs that models over inputs learn from.
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+Every column is declared once in columns.tsv: name, type, unit, whether it is ever null, least, meaning. `least` is the
+least value, or `>0` for values that are above 0 where they are published. A name such as `phases/share` is a column
+`share` whose meaning differs from that of other tables.
+"""
 
-from pipeline.arrays import Bools, Floats, Ints
-from pipeline.columns import INTERVALS, LEVELS, QUANTILES, RATIOS, TEMPLATE_COLUMNS, columns
-from pipeline.phase_tables import PHASE_TABLES
-from pipeline.schema import TableKind
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from pipeline.arrays import CATEGORY, Bools, Floats, Ints
+from pipeline.schema import Column, TableKind
+
+LEVELS = (10, 50, 80, 90, 95, 99)
+"""The quantiles of estimates, %."""
+
+QUANTILES = tuple(f"runtime_s_q{level}" for level in LEVELS)
+RATIOS = tuple(f"ratio_q{level}" for level in LEVELS)
+INTERVALS = ("runtime_s", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95", "runtime_s_hi95")
+
+_TYPES = {
+    "text": pa.string(),
+    "category": CATEGORY,
+    "integer": pa.int64(),
+    "real": pa.float64(),
+    "boolean": pa.bool_(),
+}
+
+
+def _declared() -> Iterator[tuple[str, Column]]:
+    """The columns of the file by their names there; a type in the plural is a list."""
+    for line in Path(__file__).with_name("columns.tsv").read_text("utf-8").splitlines()[1:]:
+        if not line.startswith("#"):
+            name, kind, unit, null, least, meaning = line.split("\t")
+            of = _TYPES.get(kind) or pa.list_(pa.field("element", _TYPES[kind.removesuffix("s")]))
+            bounds = {"is_positive": True} if least == ">0" else {"minimum": float(least)} if least else {}
+            yield name, Column(name.rpartition("/")[2], of, meaning, unit or None, null == "never", **bounds)
+
+
+COLUMNS = dict(_declared())
+
+ASCENDING = (
+    ("first_start_s", "last_end_s"),
+    ("procs_min", "procs_max"),
+    ("runtime_s_q10", "runtime_s_median", "runtime_s_q90"),
+    ("runtime_s_lo95", "runtime_s_lo80", "runtime_s", "runtime_s_hi80", "runtime_s_hi95"),
+    QUANTILES,
+    RATIOS,
+)
+"""Columns of one table whose values ascend in every row, where they are there; checked before publishing."""
+
+TEMPLATE_COLUMNS = (
+    "user",
+    "user_group",
+    "account",
+    "application",
+    "queue",
+    "partition",
+    "qos",
+    "problem_size",
+    "requested_s",
+    "requested_mem_kib",
+    "requested_memory",
+    "job_name",
+    "procs",
+)
+"""Columns a similarity template may name."""
+
+
+def columns(*names: str, never_null: Collection[str] = ()) -> tuple[Column, ...]:
+    """The declared columns of these names, in the given order; some that other tables leave null never are here."""
+    unknown = sorted(set(never_null) - set(names))
+    if unknown:
+        raise ValueError(f"never_null names {', '.join(unknown)}, expected columns of the table")
+    return tuple(replace(COLUMNS[name], is_required=True) if name in never_null else COLUMNS[name] for name in names)
+
 
 JOB = ("cluster", "job_id")
 """What names a job of a site: each cluster of an accounting counts ids of its own. `restart` tells its records apart,
@@ -301,6 +371,67 @@ INPUT_MODELS = TableKind(
     ("application", "input_names"),
     "Models of the runtime over inputs in job names, comments or submit lines, scored as of each submit.",
 )  # fmt: skip
+
+MPI_CALLS = TableKind(
+    "mpi_calls",
+    columns(
+        "rank", "event", "op", "source", "destination", "root", "tag", "bytes", "communicator", "completed_by",
+        "t_start_s", "t_end_s",
+    ),
+    ("rank", "event"),
+    "The MPI calls of one run, in order of rank and call.",
+)  # fmt: skip
+
+PHASES = TableKind(
+    "phases",
+    columns(
+        "trace_id", "phase_id", "level", "ticks", "events", "n_occurrences", "time_s", "share", "relative_sd",
+        "is_relevant", "repetitive",
+    ),
+    ("trace_id", "phase_id"),
+    "The repeating phases of a run, with their weights and shares of its time.",
+)  # fmt: skip
+
+PHASE_POINTS = TableKind(
+    "phase_points",
+    columns(
+        "trace_id", "phase_id", "occurrence", "position", "rank", "from_event", "to_event", "phase_points/t_start_s",
+        "phase_points/t_end_s",
+    ),
+    ("trace_id", "phase_id", "occurrence", "rank"),
+    "Where each occurrence of a phase begins and ends on each rank; their mean progress over ranks is its time.",
+)  # fmt: skip
+
+PHASE_PLAN = TableKind(
+    "phase_plan",
+    columns("trace_id", "phase_id", "occurrence", "rank", "from_event", "to_event", "is_warmup", "reference_s"),
+    ("trace_id", "phase_id", "occurrence", "rank"),
+    "Which occurrences to time on another machine: from which call to which, per rank.",
+)
+
+PHASE_TIMES = TableKind(
+    "phase_times",
+    columns(
+        "trace_id", "phase_id", "platform", "occurrence", "phase_times/time_s", "phase_times/reference_s",
+        "phase_times/is_warmup", "is_control",
+    ),
+    ("trace_id", "phase_id", "platform", "occurrence", "is_warmup", "is_control"),
+    "Measured times of occurrences on a platform.",
+)  # fmt: skip
+
+PLATFORM_PREDICTIONS = TableKind(
+    "platform_predictions",
+    columns(
+        "trace_id", "platform", "platform_predictions/application", "platform_predictions/procs",
+        "platform_predictions/runtime_s", "platform_predictions/runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95",
+        "runtime_s_hi95", "coverage", "set_s", "set_share", "platform_predictions/status",
+        "platform_predictions/method", "control_s", "control_factor_s", "measured_s", "error",
+    ),
+    ("trace_id", "platform"),
+    "Predicted runtimes on other platforms, from the times of some occurrences of each phase.",
+)  # fmt: skip
+
+PHASE_TABLES = (MPI_CALLS, PHASES, PHASE_POINTS, PHASE_PLAN, PHASE_TIMES, PLATFORM_PREDICTIONS)
 
 TABLES = {
     kind.name: kind

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from flows.services.files.os_errors import naming_path
-from pipeline import phase_tables as tables
+from pipeline import tables
 from pipeline.errors import InputError, printable
 from pipeline.phases import INPUTS, input_of
 from pipeline.phases.occurrences import make_plan, status_of

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.arrays import DAY_S, Bools, Floats, Ints, floats, lower_bounds
-from pipeline.columns import INTERVALS
 from pipeline.estimate.history import History, history
 from pipeline.estimate.score import N_QUANTILES, scores
 from pipeline.estimate.state import State, estimate
@@ -16,7 +15,7 @@ from pipeline.group import assign_groups, with_chosen
 from pipeline.publish import Manifest
 from pipeline.settings import GroupSettings
 from pipeline.storage import read_table
-from pipeline.tables import PREDICTIONS, TEMPLATES
+from pipeline.tables import INTERVALS, PREDICTIONS, TEMPLATES
 
 ROUNDING = 1e-9
 """Runs of one length have an interval of this length, but for rounding."""

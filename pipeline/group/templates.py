@@ -11,12 +11,11 @@ import pyarrow.compute as pc
 
 from pipeline.arrays import Floats, Ints, dense_codes, job_procs, proc_seconds, row_codes, unknown
 from pipeline.axes import gpu_types
-from pipeline.columns import TEMPLATE_COLUMNS
 from pipeline.group.later_error import ComparedJobs, compared_jobs, later_error
 from pipeline.large_tables import OLDER, LargeTable, newest_jobs
 from pipeline.report import Report, Tally
 from pipeline.settings import AUTO, DEFAULT_TEMPLATE, GroupSettings
-from pipeline.tables import TEMPLATES
+from pipeline.tables import TEMPLATE_COLUMNS, TEMPLATES
 
 Template = tuple[str, ...]
 

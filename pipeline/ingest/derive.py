@@ -21,11 +21,11 @@ import pyarrow.compute as pc
 
 from pipeline.application_names import application_of
 from pipeline.arrays import one_piece, replaced, texts
-from pipeline.columns import COLUMNS
 from pipeline.errors import ConfigError, printable
 from pipeline.ingest.privacy import hasher_of
 from pipeline.ingest.reader import RAW, categories
 from pipeline.settings import IngestSettings, InputRule, SiteSettings, TextRule, whole_text_pattern
+from pipeline.tables import COLUMNS
 
 MAX_INPUT_CHARACTERS = 4_096
 MAX_VALUE = 64

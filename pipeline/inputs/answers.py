@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.arrays import Bools, Floats, Ints
-from pipeline.columns import columns
 from pipeline.errors import InputError, printable
 from pipeline.inputs import gaussian_process as process
 from pipeline.inputs.declaration import InputType, LearnRules
@@ -23,6 +22,7 @@ from pipeline.inputs.trees import correction
 from pipeline.inputs.validation import LEVELS, Test, leverage
 from pipeline.report import read_dataclass
 from pipeline.schema import TableKind
+from pipeline.tables import columns
 
 
 class AnswerStatus(StrEnum):

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.arrays import Array, Floats
-from pipeline.columns import columns
 from pipeline.errors import InputError, printable
 from pipeline.inputs.declaration import Declaration, InputType, LearnRules, parsed_formula
 from pipeline.inputs.encoding import UsableRuns, encoding_of, texts_of, usable_runs
@@ -20,6 +19,7 @@ from pipeline.inputs.validation import ErrorEstimate, fit_with_bounds, leverage_
 from pipeline.report import Report, parsed_json
 from pipeline.schema import TableKind
 from pipeline.storage import read_table, write_table, write_text
+from pipeline.tables import columns
 
 METHODS = ("gp", "gp+trees")
 

@@ -18,9 +18,9 @@ import pyarrow.csv
 
 from pipeline.arrays import CATEGORY, Bools, Ints, arrow, category_codes, integers, row_codes, unknown
 from pipeline.errors import InputError, printable
-from pipeline.phase_tables import MPI_CALLS
 from pipeline.phases.phase_input import UNREADABLE, header_of, open_plain
 from pipeline.report import Report, Tally
+from pipeline.tables import MPI_CALLS
 
 SENDS = frozenset(
     f"MPI_{name}" for name in ("Send", "Ssend", "Bsend", "Rsend", "Isend", "Issend", "Ibsend", "Irsend")

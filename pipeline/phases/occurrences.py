@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.arrays import Bools, Floats, Ints, arrow, integers
-from pipeline.phase_tables import PHASE_PLAN, PHASE_POINTS, PHASES
 from pipeline.phases.calls import nth_of_key
 from pipeline.phases.phase_input import PhaseRules, PlanRules
 from pipeline.report import Fact, Report, Tally
 from pipeline.schema import as_array
+from pipeline.tables import PHASE_PLAN, PHASE_POINTS, PHASES
 
 
 @dataclass(frozen=True, slots=True)

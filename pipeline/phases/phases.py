@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from pipeline.arrays import Floats, Ints, category_codes, integers, row_codes
 from pipeline.errors import InputError, printable
-from pipeline.phase_tables import MPI_CALLS
 from pipeline.phases.calls import is_csv_trace, numbers_of_calls, read_csv_trace
 from pipeline.phases.clock import Events, LogicalTrace, find_events, grown_phases, logical_trace
 from pipeline.phases.occurrences import Occurrences, phases_table, points_table, sampled_share
@@ -23,6 +22,7 @@ from pipeline.phases.otf2 import is_archive, read_otf2_trace
 from pipeline.phases.phase_input import Extracted, Pas2pRules, PhaseInput, PhaseRules
 from pipeline.report import Report, Tally
 from pipeline.storage import read_metadata, read_table
+from pipeline.tables import MPI_CALLS
 
 Digests = npt.NDArray[np.uint64]
 Cells = tuple[Ints, Ints]

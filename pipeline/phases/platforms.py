@@ -16,13 +16,12 @@ import pyarrow as pa
 from scipy.special import stdtrit
 
 from pipeline.arrays import Bools, Floats, Ints, arrow, integers
-from pipeline.columns import INTERVALS
 from pipeline.errors import InputError, printable
-from pipeline.phase_tables import PHASE_TIMES, PLATFORM_PREDICTIONS
 from pipeline.phases.occurrences import NOT_REPETITIVE, Occurrences, representative, status_of
 from pipeline.phases.phase_input import UNREADABLE, ExpansionRules, PhaseRules, header_of, open_plain
 from pipeline.report import Report, Tally
 from pipeline.schema import as_array
+from pipeline.tables import INTERVALS, PHASE_TIMES, PLATFORM_PREDICTIONS
 
 NEEDED = ("phase_id", "occurrence", "time_s")
 _TRUE, _FALSE = {"1", "true", "yes"}, {"0", "false", "no", ""}

@@ -14,7 +14,6 @@ from typing import Literal
 import pyarrow.compute as pc
 
 from pipeline.arrays import DAY_S
-from pipeline.columns import ASCENDING
 from pipeline.errors import InputError, printable
 from pipeline.large_tables import StoredTable, parts_of
 from pipeline.publish.manifest import Manifest, TableEntry, load_manifest, opened_rows
@@ -22,7 +21,7 @@ from pipeline.report import Report, Tally
 from pipeline.schema import TableKind
 from pipeline.settings import CheckSettings, Mode
 from pipeline.storage import read_rows
-from pipeline.tables import ESTIMATES, JOBS, PREDICTIONS, SET_LATER, TABLES, TEMPLATES
+from pipeline.tables import ASCENDING, ESTIMATES, JOBS, PREDICTIONS, SET_LATER, TABLES, TEMPLATES
 
 LEAST_OF_KEPT_JOBS = {"runtime_s": 0, "procs": 1}
 """Least values of JOBS in rows without a flag: a job that contradicts itself keeps its numbers and has one."""

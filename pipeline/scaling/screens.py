@@ -24,11 +24,10 @@ from scipy.special import stdtrit
 
 from pipeline.arrays import Array, Bools, Floats, Ints, arrow, category_codes, floats, replaced
 from pipeline.axes import Axis, counted, plural
-from pipeline.columns import INTERVALS
 from pipeline.laws import downey_s
 from pipeline.report import Report, Tally
 from pipeline.scaling.series import CLASSES, ObservedSizes, axes_of_groups, repeat_spread
-from pipeline.tables import OBSERVATIONS, PATTERNS
+from pipeline.tables import INTERVALS, OBSERVATIONS, PATTERNS
 
 STEPWISE, DECLINING = "stepwise", "declining"
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pipeline.arrays import CATEGORY, arrow
-from pipeline.phase_tables import MPI_CALLS
+from pipeline.tables import MPI_CALLS
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

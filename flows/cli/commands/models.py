@@ -201,7 +201,7 @@ def find_phases(
     from flows.pages.phases import phases_page, view_phases
     from flows.services.files.table_files import write_page
     from flows.services.phase_folder import find, phase_table
-    from pipeline.phase_tables import PHASE_POINTS, PHASES
+    from pipeline.tables import PHASE_POINTS, PHASES
 
     found = find(given, out, application=application, times=times)
     if report:

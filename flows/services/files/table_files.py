@@ -19,11 +19,11 @@ import pyarrow.parquet as pq
 
 from flows.services.files.os_errors import SCRATCH_PREFIX, naming_path
 from flows.services.files.process_guards import unwinding_on_signals
-from pipeline.columns import COLUMNS
 from pipeline.errors import FORMULA_STARTS, InputError, printable, spreadsheet_text
 from pipeline.publish.store import locked
 from pipeline.schema import INSTANT_UNIT, TableKind
 from pipeline.storage import write_atomically, write_batches, write_text
+from pipeline.tables import COLUMNS
 
 SUFFIXES, PAGE_SUFFIXES = (".parquet", ".csv"), (".html", ".htm")
 MOST_SHEET_ROWS = 1_048_575

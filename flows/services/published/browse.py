@@ -15,13 +15,12 @@ import pyarrow.compute as pc
 from flows.services.files.os_errors import naming_path
 from flows.services.published.published_folder import published_folder
 from flows.services.quantities import instant
-from pipeline.columns import QUANTILES
 from pipeline.errors import InputError, did_you_mean, printable
 from pipeline.publish import Manifest, read_version
 from pipeline.publish.versions import stored_versions
 from pipeline.schema import INSTANT_UNIT, Column, TableKind
 from pipeline.storage import read_metadata, write_table
-from pipeline.tables import ERRORS, JOBS, TABLES, UNREADABLE, WASTE
+from pipeline.tables import ERRORS, JOBS, QUANTILES, TABLES, UNREADABLE, WASTE
 from pipeline.usage.waste import USERS
 
 _NO_EXTENSIONS: dict[str, Any] = {"autoinstall_known_extensions": "false"}

@@ -3,9 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from pipeline.columns import COLUMNS
 from pipeline.errors import TableError
-from pipeline.tables import OBSERVATIONS, TABLES
+from pipeline.tables import COLUMNS, OBSERVATIONS, TABLES
 from tests.rows import jobs_of
 
 SUFFIX_UNITS = {"_s": "s", "_kib": "KiB", "_pct": "%"}

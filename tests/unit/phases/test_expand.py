@@ -4,10 +4,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.phase_tables import PHASE_TIMES, PHASES
 from pipeline.phases.occurrences import NOT_REPETITIVE
 from pipeline.phases.phase_input import ExpansionRules, PhaseRules
 from pipeline.phases.platforms import RUN_IT_WHOLE, expand, predict_runtime
+from pipeline.tables import PHASE_TIMES, PHASES
 
 RATIO, REGRESSION = ExpansionRules(form="ratio"), ExpansionRules()
 COUNT = ExpansionRules(form="count")

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.phase_tables import PHASE_POINTS, PHASES
 from pipeline.phases.occurrences import evenly_spaced, make_plan, representative
 from pipeline.phases.phase_input import PhaseRules, PlanRules
 from pipeline.phases.platforms import planned_times, predict_runtime
+from pipeline.tables import PHASE_POINTS, PHASES
 
 PERIOD_S = np.array([1e-5, 0.02, 0.02, 0.02])
 
