@@ -1,8 +1,14 @@
-"""What a site sets, with type, bounds and default; configs/all.toml says what each means. All else is a constant."""
+"""What a site sets, with type, bounds and default, and the TOML file of it; configs/all.toml says what each means.
 
-from collections.abc import Callable, Iterable
+All else is a constant. Each fault of a file is one sentence: an unknown key lists the valid ones, a removed one says
+where it went.
+"""
+
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from typing import Annotated, Literal, Self, TypeAlias
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, TypeAlias, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyarrow as pa
@@ -15,9 +21,11 @@ from pydantic import (
     PrivateAttr,
     Strict,
     StringConstraints,
+    ValidationError,
     model_validator,
 )
 
+from pipeline.errors import ConfigError, did_you_mean, printable
 from pipeline.schema import Flag
 from pipeline.tables import TEMPLATE_COLUMNS
 
@@ -31,7 +39,6 @@ class Section(BaseModel):
 Count: TypeAlias = Annotated[int, Strict()]
 Switch: TypeAlias = Annotated[bool, Strict()]
 """Neither is read from the other, or from a text."""
-CENTURY_DAYS = 36_500
 
 
 def one_of(known: Callable[[], Iterable[object]]) -> AfterValidator:
@@ -52,15 +59,8 @@ def _law_names() -> Iterable[str]:
     return LAWS
 
 
-KEYS = {
-    "logs": (),
-    "sacct": ("since", "cluster"),
-    "folder": ("folder", "pattern"),
-    "jobs": ("path",),
-}
-"""Per kind of source the keys that belong to it; a folder and a table need theirs."""
-
-_NEEDED = {"folder": "folder", "jobs": "path"}
+KEYS = {"logs": (), "sacct": ("since", "cluster"), "folder": ("folder", "pattern"), "jobs": ("path",)}
+"""Per kind of source the keys that belong to it; a folder and a table need their first one."""
 
 # A name is an argument of sacct, which splits it at commas and reads a leading dash as an option.
 ClusterName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
@@ -78,41 +78,29 @@ class SourceSettings(Section):
 
     @model_validator(mode="after")
     def _check_keys(self) -> Self:
-        # Settings are dumped and read again with every key, so that a key at its default says nothing.
-        fields = type(self).model_fields
-        given = {name for name in self.model_fields_set if getattr(self, name) != fields[name].default}
-        others = given - {"kind", *KEYS[self.kind]}
+        keys, fields = KEYS[self.kind], type(self).model_fields
+        others = {name for name, value in self if value != fields[name].default} - {"kind", *keys}
         if others:
-            known = ", ".join(KEYS[self.kind]) or "no other key"
+            known = ", ".join(keys) or "no other key"
             raise ValueError(f"{', '.join(sorted(others))} does not go with kind {self.kind}, which takes {known}")
-        needed = _NEEDED.get(self.kind)
-        if needed and getattr(self, needed) is None:
-            raise ValueError(f"kind {self.kind} needs {needed}")
+        if self.kind in ("folder", "jobs") and getattr(self, keys[0]) is None:
+            raise ValueError(f"kind {self.kind} needs {keys[0]}")
         return self
 
 
 def _instant(value: object) -> object:
-    if isinstance(value, str):
-        try:
-            return datetime.fromisoformat(value)
-        except ValueError:
-            raise ValueError("not a date or time such as 2026-03-01 or 2026-03-01T08:00") from None
-    return value
+    # Of pydantic itself 20260301 would be the seconds since 1970.
+    return datetime.fromisoformat(value) if isinstance(value, str) else value
 
 
 Instant = Annotated[datetime, BeforeValidator(_instant)]
-
-
-def _reason(text: str) -> str:
-    if not text.strip():
-        raise ValueError("give a reason: the report prints it")
-    return text
+Reason = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
 class SiteRule(Section):
     """Jobs that the site names: those that match all given values."""
 
-    reason: Annotated[str, AfterValidator(_reason)] = Field(description="The reason; it is printed in the report.")
+    reason: Reason = Field(description="The reason; it is printed in the report.")
     burst: str | None = Field(None, description="A burst's id, as the table of bursts has it.")
     user: str | None = Field(None, description="Who submitted them.")
     account: str | None = Field(None, description="The account charged.")
@@ -164,10 +152,8 @@ def _listed(given: object) -> object:
 
 
 def _known_template(names: tuple[str, ...]) -> tuple[str, ...]:
-    if names == AUTO:
-        return names
     unknown = [name for name in names if name not in TEMPLATE_COLUMNS]
-    if unknown:
+    if unknown and names != AUTO:
         raise ValueError(f"{', '.join(unknown)} (valid are {', '.join(TEMPLATE_COLUMNS)}, or auto alone)")
     return names
 
@@ -192,8 +178,6 @@ class GroupSettings(Section):
 
 
 InputTypeName = Literal["number", "log_number", "category", "boolean"]
-MAX_PATTERN = 500
-"""Characters of a pattern; RE2 also refuses repetitions of more than 1,000."""
 
 
 def whole_text_pattern(find: str) -> str:
@@ -201,12 +185,10 @@ def whole_text_pattern(find: str) -> str:
     return rf"\A(?:{find})\z"
 
 
-def _linear_pattern(find: str) -> str:
+def _searched_pattern(find: str) -> str:
     """A pattern that RE2 accepts: it has no back-references and no look-around, so that its time is linear."""
     import pyarrow.compute as pc  # noqa: PLC0415  (slow to import, and few configs have a pattern)
 
-    if len(find) > MAX_PATTERN:
-        raise ValueError(f"found {len(find)} characters, expected at most {MAX_PATTERN}")
     try:
         pc.match_substring_regex(pa.array([""]), find)
     except pa.ArrowInvalid as error:
@@ -218,14 +200,17 @@ def _named_pattern(find: str) -> str:
     """A pattern of RE2 with named groups."""
     import pyarrow.compute as pc  # noqa: PLC0415  (see above)
 
-    _linear_pattern(find)
     try:
-        groups = pc.extract_regex(pa.array([], pa.string()), whole_text_pattern(find)).type
-    except (pa.ArrowInvalid, ValueError) as error:
+        groups = pc.extract_regex(pa.array([], pa.string()), whole_text_pattern(_searched_pattern(find))).type
+    except pa.ArrowInvalid as error:
         raise ValueError(f"not a pattern of RE2 whose groups are (?P<name>...) or (?:...): {error}") from None
     if not groups.num_fields:
         raise ValueError("found no named group, expected one for each input, as in (?P<n>[0-9]+)")
     return find
+
+
+# RE2 also refuses repetitions of more than 1,000.
+PatternText = Annotated[str, StringConstraints(max_length=500)]
 
 
 INPUT_TEXTS = ("job_name", "comment", "submit_line")
@@ -239,7 +224,7 @@ class InputRule(Section):
     """
 
     text: Literal["job_name", "comment", "submit_line"] = Field("job_name", description="The text that has to match.")
-    find: Annotated[str, AfterValidator(_named_pattern)] = Field(
+    find: Annotated[PatternText, AfterValidator(_named_pattern)] = Field(
         description="An RE2 pattern whose named groups are inputs, as in heat_n(?P<n>[0-9]+)."
     )
     types: dict[str, InputTypeName] = Field(
@@ -277,7 +262,7 @@ class NewestJob(Section):
     """The age of the newest job; off by default, because logs of archives are old."""
 
     mode: Mode = "off"
-    threshold: float = Field(2.0, gt=0, le=CENTURY_DAYS)
+    threshold: float = Field(2.0, gt=0, le=36_500)
 
 
 class CheckSettings(Section):
@@ -373,7 +358,9 @@ class TextRule(Section):
     """A rule of the site: where `find` matches the text, the value is its first group or `gives`."""
 
     text: Literal["job_name", "comment", "submit_line"] = Field("job_name", description="The text that is searched.")
-    find: Annotated[str, AfterValidator(_linear_pattern)] = Field(description="An RE2 pattern, found anywhere in it.")
+    find: Annotated[PatternText, AfterValidator(_searched_pattern)] = Field(
+        description="An RE2 pattern, found anywhere in it."
+    )
     gives: str | None = Field(None, description="The value, with \\1 for groups of `find`; default: its group 1.")
 
 
@@ -415,12 +402,6 @@ class IngestSettings(Section):
         """The rules of `inputs.rules`: comments and submit lines, which they read, are known to ingest alone."""
         return self._input_rules
 
-    def with_input_rules(self, rules: tuple[InputRule, ...]) -> Self:
-        """The same settings with these rules."""
-        copied = self.model_copy()
-        copied._input_rules = rules
-        return copied
-
 
 class ScalingSettings(Section):
     """Which laws of scaling are fitted, and on which counts they are asked."""
@@ -457,5 +438,66 @@ class RunSettings(Section):
 
     @model_validator(mode="after")
     def _ingest_reads_inputs(self) -> Self:
-        object.__setattr__(self, "ingest", self.ingest.with_input_rules(self.inputs.rules))
+        ingest = self.ingest.model_copy()
+        ingest._input_rules = self.inputs.rules
+        object.__setattr__(self, "ingest", ingest)
         return self
+
+
+REMOVED = Path(__file__).with_name("removed_settings.tsv")
+"""Keys and sections of earlier releases, with where they went."""
+
+
+def load_settings(path: Path) -> RunSettings:
+    """The settings of a TOML file; ConfigError names file, key, what was found and what is valid."""
+    try:
+        plain = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(str(path), "no such file", "a TOML config", "give the path of one") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(str(path), f"a file that cannot be read ({error})", "a TOML config in UTF-8") from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ConfigError(str(path), f"a TOML error ({error})", "valid TOML") from None
+    return parse_settings(plain, str(path))
+
+
+def parse_settings(plain: dict[str, Any], where: str) -> RunSettings:
+    """Settings from plain dictionaries; the first fault becomes a ConfigError."""
+    try:
+        return RunSettings.model_validate(plain)
+    except ValidationError as error:
+        raise _explained(error, where) from None
+
+
+def _explained(error: ValidationError, where: str) -> ConfigError:
+    fault = error.errors()[0]
+    path = [str(part) for part in fault["loc"]]
+    key = printable(".".join(path))
+    if fault["type"] != "extra_forbidden":
+        found = f"{key} = {printable(repr(fault['input']))}"
+        problem = fault["msg"].removeprefix("Value error, ").replace("valid tuple", "list")
+        return ConfigError(where, found, f"a valid value ({problem})")
+    # The setting of an earlier release, or its section.
+    went = dict(line.split("\t") for line in REMOVED.read_text(encoding="utf-8").splitlines())
+    for name in (".".join(path[:length]) for length in range(len(path), 0, -1)):
+        if name in went:
+            return ConfigError(where, f"{key}, which is no setting any more", "a config without it", went[name])
+    valid = sorted(_section_at(path[:-1]).model_fields)
+    hint = did_you_mean(path[-1], valid, "remove it or correct it")
+    return ConfigError(where, f"unknown key {key}", f"one of {', '.join(valid)}", hint)
+
+
+def _section_at(path: list[str]) -> type[BaseModel]:
+    """The settings class at a key; a number in the path is an index into a list of settings tables."""
+    section: type[BaseModel] = RunSettings
+    for name in path:
+        section = section if name.isdigit() else next(_sections(section.model_fields[name].annotation))
+    return section
+
+
+def _sections(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The settings classes in an annotation, nested ones included."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _sections(inner)

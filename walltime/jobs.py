@@ -13,7 +13,6 @@ from flows.services.studies import chosen_cases, replayed, subject_of
 from pipeline.arrays import DAY_S, Floats
 from pipeline.clean import SET
 from pipeline.clean import clean as clean_jobs
-from pipeline.config_file import load_settings, parse_settings
 from pipeline.errors import InputError, printable
 from pipeline.estimate.history import ATTRIBUTES, WHAT, WHO, History, history, newest_s
 from pipeline.estimate.questions import completed, questions_of
@@ -27,7 +26,7 @@ from pipeline.ingest import Source, ingest
 from pipeline.schedule.queues import queue_at
 from pipeline.schedule.starts import LEVELS, expected, log_of, queue_names, record_of_log
 from pipeline.schedule.workload import Shakes
-from pipeline.settings import RunSettings
+from pipeline.settings import RunSettings, load_settings, parse_settings
 from pipeline.tables import BACKTEST, JOBS, REPLAY
 from walltime.estimator import MEDIAN, Estimator, with_quantiles, with_target
 from walltime.frames import KINDS, arrow_of, converted, frame_of, jobs_of, plain, with_column

@@ -27,7 +27,6 @@ from flows.services.limits import limit_facts
 from flows.services.published.published_folder import live_pointer
 from flows.services.run_record import LAST_RUN, SERVED, SERVING, read_last_run
 from flows.services.settings_and_logs import listed_paths
-from pipeline.config_file import parse_settings
 from pipeline.errors import InputError, printable
 from pipeline.export.lookup_file import is_whole
 from pipeline.export.lookup_reader import Lookup
@@ -37,7 +36,7 @@ from pipeline.publish import Manifest, checks, load_manifest, store
 from pipeline.publish.manifest import MANIFEST, VERSIONS, read_manifest
 from pipeline.publish.versions import stored_versions
 from pipeline.report import parsed_json
-from pipeline.settings import RunSettings
+from pipeline.settings import RunSettings, parse_settings
 from pipeline.tables import TABLES
 
 HELD_TOO_LONG_S = 24 * 3600

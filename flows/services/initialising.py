@@ -21,12 +21,11 @@ from typing import NamedTuple
 from zoneinfo import available_timezones
 
 from flows.services.schedulers import OPENPBS, SLURM, Node, controller
-from pipeline.config_file import parse_settings
 from pipeline.errors import InputError, WalltimeError, printable
 from pipeline.ingest.inspect import inspect
 from pipeline.ingest.live import run
 from pipeline.ingest.sources import find_sources
-from pipeline.settings import IngestSettings, RunSettings, SiteSettings
+from pipeline.settings import IngestSettings, RunSettings, SiteSettings, parse_settings
 
 PBS_FOLDERS = (
     "var/spool/pbs/server_priv/accounting", "var/spool/torque/server_priv/accounting",

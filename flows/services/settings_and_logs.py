@@ -9,11 +9,10 @@ from pathlib import Path
 from flows.services.files.os_errors import config_settings
 from flows.services.logs.ingesting import accumulated_jobs
 from flows.services.quantities import period_s
-from pipeline.config_file import parse_settings
 from pipeline.errors import ConfigError, InputError, printable
 from pipeline.ingest import Window
 from pipeline.ingest.sources import find_sources
-from pipeline.settings import RunSettings
+from pipeline.settings import RunSettings, parse_settings
 
 
 def resolve(config: Path, logs: Sequence[str] = ()) -> tuple[RunSettings, list[Path]]:

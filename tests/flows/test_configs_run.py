@@ -9,9 +9,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.config_file import parse_settings
 from pipeline.publish import load_manifest
-from pipeline.settings import CheckSettings, RunSettings
+from pipeline.settings import CheckSettings, RunSettings, parse_settings
 from tests.flows.support import SAMPLES, Outcome
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"

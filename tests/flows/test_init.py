@@ -11,10 +11,9 @@ import pytest
 from flows.services.initialising import initialise, look, slurm_environment, unit_word, write_units
 from flows.services.run.running import prepare_run
 from flows.services.settings_and_logs import resolve, run_settings
-from pipeline.config_file import parse_settings
 from pipeline.errors import InputError
 from pipeline.publish import load_manifest
-from pipeline.settings import RunSettings
+from pipeline.settings import RunSettings, parse_settings
 from tests.flows.fake_programs import Program, Sacct, job
 from tests.flows.support import SAMPLES, Outcome
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.config_file import load_settings, parse_settings
 from pipeline.estimate.history import history
 from pipeline.estimate.stage import learn_state
 from pipeline.ingest import ingest
@@ -17,7 +16,7 @@ from pipeline.ingest.derive import inputs_of
 from pipeline.inputs.log_models import publish_models
 from pipeline.publish import Retention
 from pipeline.run import submitted_runs
-from pipeline.settings import RunSettings
+from pipeline.settings import RunSettings, load_settings, parse_settings
 from pipeline.storage import write_table
 from pipeline.tables import INPUT_MODELS, STATE
 from tests.flows.support import SAMPLES, Outcome

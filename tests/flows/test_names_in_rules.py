@@ -6,9 +6,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.config_file import parse_settings
 from pipeline.ingest.privacy import Hasher, hasher_of, with_hashed_names
 from pipeline.publish import load_manifest
+from pipeline.settings import parse_settings
 from tests.flows.support import Outcome
 
 Walltime = Callable[..., Outcome]
@@ -79,7 +79,7 @@ def test_clean_hashes_the_names_too(walltime: Walltime, site: Path, tmp_path: Pa
 
 
 def test_hashes_in_rules_and_the_application_of_a_site_s_rule_stay(site: Path) -> None:
-    from pipeline.config_file import load_settings
+    from pipeline.settings import load_settings
 
     settings = with_hashed_names(load_settings(site))
     assert with_hashed_names(settings) == settings

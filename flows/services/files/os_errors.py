@@ -81,7 +81,7 @@ def read_text(path: Path, expected: str) -> str:
 
 def config_settings(config: Path) -> RunSettings:
     """The settings of a TOML file; InputError where it cannot be read."""
-    from pipeline.config_file import load_settings  # noqa: PLC0415  (a query without a config starts faster)
+    from pipeline.settings import load_settings  # noqa: PLC0415  (a query without a config starts faster)
 
     try:
         read_text(config, "a TOML config in UTF-8")

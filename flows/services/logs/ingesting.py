@@ -21,7 +21,6 @@ from flows.services.files.os_errors import config_settings
 from flows.services.files.table_files import check_suffix, scratch_folder, write_any_batches
 from flows.services.quantities import instant_s, seconds
 from pipeline.arrays import DAY_S
-from pipeline.config_file import parse_settings
 from pipeline.errors import InputError, printable
 from pipeline.ingest import OnDisk, Source, ingest
 from pipeline.ingest.inspect import CUT_BY_BOUND, Inspection, inspect
@@ -30,7 +29,7 @@ from pipeline.ingest.privacy import hasher_of
 from pipeline.ingest.sources import find_sources, is_table
 from pipeline.publish.store import keep_tables, kept_table
 from pipeline.report import Report, parsed_json
-from pipeline.settings import IngestSettings, RunSettings, SiteSettings
+from pipeline.settings import IngestSettings, RunSettings, SiteSettings, parse_settings
 
 _JOBS_SHOWN, _UNREADABLE_SHOWN = 10, 5
 LIVE_DAYS = 7

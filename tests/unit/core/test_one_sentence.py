@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.config_file import load_settings
 from pipeline.errors import ConfigError, InputError
 from pipeline.ingest import ingest
 from pipeline.publish import load_manifest
-from pipeline.settings import IngestSettings, SiteSettings
+from pipeline.settings import IngestSettings, SiteSettings, load_settings
 
 BAD_SETTINGS = (
     "[scaling]\ncounts = [1e300]", "[checks.newest_job]\nthreshold = 1e300", "[site]\nmax_procs = true",

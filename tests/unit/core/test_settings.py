@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.config_file import REMOVED, load_settings, parse_settings
 from pipeline.errors import ConfigError
-from pipeline.settings import RunSettings
+from pipeline.settings import REMOVED, RunSettings, load_settings, parse_settings
 
 REPOSITORY = Path(__file__).parents[3]
 

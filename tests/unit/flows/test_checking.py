@@ -8,12 +8,11 @@ import pytest
 from flows.services.doctor import check_published
 from flows.services.run.running import publish_checked
 from flows.services.run_record import BlockedVersionError
-from pipeline.config_file import parse_settings
 from pipeline.errors import InputError
 from pipeline.publish import load_manifest
 from pipeline.publish.manifest import made_manifest
 from pipeline.report import Report
-from pipeline.settings import CheckSettings, NewestJob, RunSettings
+from pipeline.settings import CheckSettings, NewestJob, RunSettings, parse_settings
 from tests.unit.publish.versions_of_tables import NEWEST_S, folder_of, jobs, run_facts, staged
 
 

@@ -10,10 +10,9 @@ import pytest
 from pydantic import BaseModel
 
 from flows.services.settings_and_logs import find_logs
-from pipeline.config_file import load_settings, parse_settings
 from pipeline.errors import ConfigError, InputError
 from pipeline.schema import Flag
-from pipeline.settings import RunSettings
+from pipeline.settings import RunSettings, load_settings, parse_settings
 
 CONFIGS = Path(__file__).resolve().parents[3] / "configs"
 ALL = CONFIGS / "all.toml"
@@ -91,8 +90,8 @@ def test_an_unknown_key_in_a_list_of_rules_is_told_like_any_other() -> None:
         parse_settings({"clean": {"keep": [{"burts": "x", "reason": "x"}]}}, "my.toml")
 
 
-def test_a_toml_error_shows_its_line(tmp_path: Path) -> None:
+def test_a_toml_error_names_its_line(tmp_path: Path) -> None:
     path = tmp_path / "site.toml"
     path.write_text("logs = ['x']\n[export]\nopt_in = [ 2026-13-40 ]\n")
-    with pytest.raises(ConfigError, match=r"in 'opt_in = \[ 2026-13-40 \]', expected valid TOML"):
+    with pytest.raises(ConfigError, match=r"\(at line 3, column \d+\)\), expected valid TOML"):
         load_settings(path)

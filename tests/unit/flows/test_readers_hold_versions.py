@@ -9,8 +9,8 @@ import pytest
 from flows.cli.commands.scheduler import export
 from flows.services.doctor import check_published
 from flows.services.guard import Watch
-from pipeline.config_file import parse_settings
 from pipeline.publish import Manifest, Retention, load_manifest
+from pipeline.settings import parse_settings
 from pipeline.storage import write_table
 from pipeline.tables import STATE
 from tests.publishing import publish

@@ -6,9 +6,8 @@ import pytest
 
 from flows.services.quantities import as_of_seconds, period_s
 from flows.services.settings_and_logs import window_of, with_changes
-from pipeline.config_file import parse_settings
 from pipeline.errors import ConfigError, InputError
-from pipeline.settings import RunSettings
+from pipeline.settings import RunSettings, parse_settings
 
 
 def at(*parts: int) -> int:

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 
 from pipeline.arrays import Floats
-from pipeline.config_file import parse_settings
 from pipeline.errors import ConfigError
 from pipeline.estimate.history import History, history
 from pipeline.estimate.state import walltime
@@ -31,7 +30,7 @@ from pipeline.inputs.log_models import (
     standard_errors_needed,
 )
 from pipeline.run import submitted_runs
-from pipeline.settings import RunSettings
+from pipeline.settings import RunSettings, parse_settings
 from pipeline.storage import read_table, write_table
 from pipeline.tables import INPUT_MODELS
 from tools.simulation.named_inputs import law_s, named_inputs_log

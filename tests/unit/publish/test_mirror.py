@@ -14,12 +14,12 @@ import pytest
 from flows.services.published.published_folder import published_folder
 from flows.services.run.running import mirror_failure
 from pipeline.arrays import DAY_S
-from pipeline.config_file import parse_settings
 from pipeline.errors import ConfigError, InputError
 from pipeline.publish import load_manifest, mirror, read_version
 from pipeline.publish.mirror import mirror as copy_to
 from pipeline.publish.mirror import store_of_copy
 from pipeline.publish.versions import pin
+from pipeline.settings import parse_settings
 from tests.unit.publish.numbered_versions import NOON, Clock, numbers
 
 MOTO = os.environ.get("WALLTIME_TEST_MOTO", "")

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.config_file import parse_settings
 from pipeline.errors import InputError
 from pipeline.publish import checks
 from pipeline.publish.checks import (
@@ -23,7 +22,7 @@ from pipeline.publish.checks import (
     version_before,
 )
 from pipeline.publish.manifest import TableEntry, made_manifest, table_entry
-from pipeline.settings import CheckSettings
+from pipeline.settings import CheckSettings, parse_settings
 from pipeline.tables import JOBS, TABLES
 from tests.unit.publish.versions_of_tables import (
     DAY_S,
