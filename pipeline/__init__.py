@@ -13,7 +13,7 @@ Where do I go to ...
     add a scaling law?                          laws.py: one declaration, one name in LAWS
     change an interval?                         estimate/answer.py (one job), scaling/group_runs.py (a kind)
     see how a long log fits into memory?        large_tables.py
-    see how arrays become a table?              stored_arrays.py
+    see how arrays become a table?              arrays.py
     find who writes files?                      storage.py (Parquet), publish/ (store, versions, manifest, mirror)
     see which versions stay on disk?            publish/versions.py
     answer for one job?                         estimate/answer.py (flows/services/job_answers.py asks)

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import DAY_S, Array, Bools, Floats, Ints
+from pipeline.arrays import DAY_S, Array, Bools, Floats, Ints, arrays_in, arrays_of, copied, stored_arrays, tuple_of
 from pipeline.errors import InputError
 from pipeline.estimate import answer
 from pipeline.estimate.answer import Jobs, Memory, Ring, Rings, advance, new_room
@@ -21,8 +21,7 @@ from pipeline.estimate.history import History
 from pipeline.estimate.jobs import KEYS, Names, Numbered, hashes_of_names, jobs_of, no_names, set_bursts, texts
 from pipeline.estimate.score import N_QUANTILES
 from pipeline.kernels import compiles, interpreted
-from pipeline.stored_arrays import arrays_in, arrays_of, arrays_table, copied, tuple_of
-from pipeline.tables import JOBS
+from pipeline.tables import JOBS, STATE
 
 AGES_S = (0.0, DAY_S, 7 * DAY_S)
 """Ages of answers: at the submit, of a table of the night before, of one that is a week old."""
@@ -476,7 +475,7 @@ PLAIN = ("array", "ids", "last", "over", "over_s")
 
 def state_table(state: State) -> pa.Table:
     """STATE: equal States give equal rows."""
-    return arrays_table(dict(_arrays(state)))
+    return STATE.build(**stored_arrays(dict(_arrays(state))))
 
 
 def loaded_state(table: pa.Table, where: str) -> State:

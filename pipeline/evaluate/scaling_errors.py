@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Bools, Floats, Ints, floats, median
+from pipeline.arrays import Bools, Floats, Ints, floats
 from pipeline.laws import LAWS
 from pipeline.report import Report, Tally, count_done
 from pipeline.scaling.adept import find, runtime_s
@@ -156,7 +156,7 @@ def _row(name: str, split: Split, predicted_s: Floats) -> dict[str, object]:
 
 def _median(error: Floats) -> float | None:
     """None for no targets, and where the median is no number."""
-    found = float(median(error))
+    found = float(np.median(error)) if len(error) else np.nan
     return found if np.isfinite(found) else None
 
 

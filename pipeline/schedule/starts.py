@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import Array, Bools, Floats, Ints
+from pipeline.arrays import Array, Bools, Floats, Ints, arrays_in, arrays_of, stored_arrays, tuple_of
 from pipeline.estimate.history import READ, History, history
 from pipeline.estimate.jobs import texts
 from pipeline.estimate.score import QUANTILES
@@ -25,7 +25,7 @@ from pipeline.schedule.forward import orders_of, simulated
 from pipeline.schedule.queues import Log, Queue, usual_capacity
 from pipeline.schedule.start_cases import FEATURES, GRID, SOON_S, WAYS, Cases, asked, cases_at, logs
 from pipeline.schedule.time_left import UNCALIBRATED, Outcomes, calibration, outcomes_of, time_left
-from pipeline.stored_arrays import arrays_in, arrays_of, arrays_table, tuple_of
+from pipeline.tables import STATE
 
 LEVELS = (0.1, 0.5, 0.8, 0.95)
 """The quantiles that are told."""
@@ -284,7 +284,7 @@ def _instants(log: Log) -> Floats:
 
 def table_of(found: QueueRecord) -> pa.Table:
     """STATE with the arrays of a record."""
-    return arrays_table(dict(arrays_of(FORMAT, found)))
+    return STATE.build(**stored_arrays(dict(arrays_of(FORMAT, found))))
 
 
 def record_in(table: pa.Table) -> QueueRecord:
