@@ -24,11 +24,11 @@ from scipy.optimize import minimize, nnls
 from benchmarks.bench_extrap import WAYS, asked_of
 from benchmarks.scaling_data import DATA, measured, simulated
 from pipeline.arrays import Floats, Ints
-from pipeline.axes import MOST_OK_SPAN
 from pipeline.evaluate.scaling_errors import PREDICTORS, PredictionTask, observed_series
 from pipeline.scaling.average import WIDTHS, log_quantiles, width_columns
 from pipeline.scaling.predictions import LEAST_BEYOND, LEAST_FAR, LEAST_SIZES
 from pipeline.scaling.series import SeriesBatch
+from pipeline.schema import MOST_OK_SPAN
 
 GIVEN = (1, 2, 3, 4, 5, "in")
 SHOWN = (3, 4, 5, "in")

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 
 from flows.services.job_answers import LoadedState, answers, state_of
 from flows.services.published.published_folder import read_columns
+from pipeline import code_version
 from pipeline.estimate.stage import learn_state
 from pipeline.estimate.state import loaded_state
 from pipeline.ingest import ingest
@@ -31,7 +32,6 @@ from pipeline.publish.manifest import made_manifest
 from pipeline.settings import RunSettings, SiteSettings
 from pipeline.storage import write_table
 from pipeline.tables import JOBS, STATE
-from pipeline.version import code_version
 
 MOST_S, MOST_WARM_S, LEAST_JOBS_PER_S = 0.4, 0.002, 5_000
 SAMPLE = Path(__file__).resolve().parents[1] / "data_samples" / "riverbend.swf.gz"

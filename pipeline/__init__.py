@@ -27,3 +27,20 @@ Where do I go to ...
 Rooms do not import one another; they meet in the tables of tables.py. evaluate/ and schedule/ stand above them, as
 run.py does. Words are defined in docs/glossary.md, and docs/where-do-i-go.md lists common changes.
 """
+
+import hashlib
+from functools import cache
+from pathlib import Path
+
+RELEASE = "0.2.0"
+
+
+@cache
+def code_version() -> str:
+    """The release and 12 hex digits of a hash of the library's sources, so that any change of code changes it."""
+    root = Path(__file__).resolve().parent
+    digest = hashlib.sha256()
+    for source in sorted(root.rglob("*.py"), key=lambda p: p.relative_to(root).as_posix()):
+        digest.update(source.relative_to(root).as_posix().encode())
+        digest.update(source.read_bytes())
+    return f"{RELEASE}+{digest.hexdigest()[:12]}"

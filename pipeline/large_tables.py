@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipeline import code_version
 from pipeline.arrays import Bools, category_codes, floats, tally_of
 from pipeline.report import Report, Tally, joined_report, total
 from pipeline.schema import TableKind
 from pipeline.storage import ROW_GROUP_ROWS, expecting_table, read_rows, write_batches
 from pipeline.tables import GROUPED_JOBS
-from pipeline.version import code_version
 
 if TYPE_CHECKING:
     import duckdb

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from pipeline import group
+from pipeline import code_version, group
 from pipeline import tables as kinds
 from pipeline.arrays import Floats
 from pipeline.clean.stage import clean_stored
@@ -46,7 +46,6 @@ from pipeline.settings import RunSettings
 from pipeline.storage import FileStamp, file_stamp
 from pipeline.tables import JOBS, TABLES, SubmittedRuns
 from pipeline.usage.waste import waste
-from pipeline.version import code_version
 
 T = TypeVar("T")
 

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from pipeline import RELEASE
 from pipeline.errors import printable
 from pipeline.schema import TableKind
 from pipeline.tables import TABLES
-from pipeline.version import RELEASE
 
 CONTRACTS = Path(__file__).resolve().parents[1] / "pipeline" / "publish" / "contracts"
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from flows.services.initialising import sample
+    from pipeline import RELEASE as __version__  # noqa: N811
     from pipeline.errors import WalltimeError
-    from pipeline.version import RELEASE as __version__  # noqa: N811
     from walltime.jobs import JobEstimator, UnreadableLinesWarning, backtest, clean, estimate, read, replay, when
     from walltime.models import ScalingModel, ask, fit, learn, observe, predict, suggest
 
@@ -37,7 +37,7 @@ _ELSEWHERE = {
 def __getattr__(name: str) -> Any:
     """A public name, imported at its first use."""
     if name == "__version__":
-        return import_module("pipeline.version").RELEASE
+        return import_module("pipeline").RELEASE
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = next((module for module, names in _ELSEWHERE.items() if name in names), "walltime.jobs")

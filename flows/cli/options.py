@@ -23,7 +23,7 @@ def argument(metavar: str, told: str, default: Any = ..., **more: Any) -> Any:
 
 def _print_version(value: bool) -> None:
     if value:
-        from pipeline.version import code_version
+        from pipeline import code_version
 
         typer.echo(f"walltime {code_version()}")
         raise typer.Exit

@@ -10,8 +10,8 @@ from markupsafe import Markup, escape
 
 from flows.pages.blocks import Block, Column, number, with_values
 from flows.pages.charts import draw
+from pipeline import code_version
 from pipeline.errors import printable
-from pipeline.version import code_version
 
 
 def page_of(

@@ -11,9 +11,9 @@ from flows.pages.blocks import Block, Column, Detail, Grid, Heading, Lead, betwe
 from flows.pages.charts import Axis as ChartAxis
 from flows.pages.charts import Band, Chart, Dots, Key, Line, Mark, Panel, percent_label, rule
 from pipeline.arrays import Floats
-from pipeline.axes import MOST_EFFICIENCY, Axis, counted, plural
 from pipeline.laws import LAWS as SCALING_LAWS
 from pipeline.scaling.advice import CostSettings, axis_of_series, cost_of
+from pipeline.schema import MOST_EFFICIENCY, Axis, counted, plural
 
 Row = Mapping[str, Any]
 Rows = Sequence[Row]

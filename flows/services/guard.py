@@ -29,6 +29,7 @@ from flows.services.published.published_folder import CONTINUES, continued, live
 from flows.services.schedulers import SCHEDULERS, SLURM
 from flows.services.settings_and_logs import listed_paths
 from flows.services.when import note_starts, read_starts
+from pipeline import code_version
 from pipeline.application_names import application_of
 from pipeline.arrays import DAY_S
 from pipeline.clean import clean
@@ -48,7 +49,6 @@ from pipeline.publish.store import new_table, take_run_lock
 from pipeline.settings import RunSettings
 from pipeline.storage import read_table, write_bytes, write_table
 from pipeline.tables import JOBS, STATE
-from pipeline.version import code_version
 
 RETRY_S = 5.0
 """Wait after a failed round: a controller that comes back ends jobs past their limits within half a minute."""

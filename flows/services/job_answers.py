@@ -20,7 +20,6 @@ from flows.services import quantities
 from flows.services.published.published_folder import live_state, read_columns, rows_where, unreliability_note
 from pipeline.application_names import application_of
 from pipeline.arrays import DAY_S, Bools, Floats, Value, floats, integers, matching_places
-from pipeline.axes import Axis
 from pipeline.errors import InputError, printable
 from pipeline.estimate.answer import GPUS, LIMIT
 from pipeline.estimate.estimates import PROMISE, price_now, recommended_kib
@@ -30,6 +29,7 @@ from pipeline.estimate.score import N_QUANTILES, QUANTILES, score_of
 from pipeline.estimate.state import State, estimate, loaded_state
 from pipeline.limits.plan import limit_answer
 from pipeline.publish import Manifest, read_version
+from pipeline.schema import Axis
 from pipeline.tables import GROUPS, INPUT_MODELS, MEMORY_STATE, PREDICTIONS, STATE, TEMPLATE_COLUMNS
 
 METHOD = "walltime"

@@ -14,12 +14,12 @@ from flows.services.logs.cleaning import flagged_jobs, jobs_of_table
 from flows.services.published.published_folder import read_columns
 from flows.services.quantities import clock, instant, memory_text
 from flows.services.settings_and_logs import settings_and_logs
-from pipeline.axes import Axis, counted
 from pipeline.errors import InputError, printable
 from pipeline.estimate.history import History, memory_history
 from pipeline.evaluate.backtest import past_of
 from pipeline.limits.status import READ, early_kinds, planned_weeks
 from pipeline.publish import Manifest
+from pipeline.schema import Axis, counted
 from pipeline.settings import RunSettings
 from pipeline.storage import write_text
 from pipeline.tables import JOBS

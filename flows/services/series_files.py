@@ -16,7 +16,6 @@ import pyarrow as pa
 from flows.services.files.table_files import write_any
 from flows.services.quantities import STANDARD_INPUT, check_lengths, chosen_names, text_table
 from pipeline.arrays import texts
-from pipeline.axes import Axis
 from pipeline.errors import InputError, printable
 from pipeline.group.observations import aggregate
 from pipeline.ingest.formats.table import UNKNOWN_CELLS
@@ -24,6 +23,7 @@ from pipeline.ingest.formats.table.guesses import guessed, units_of
 from pipeline.ingest.raw_table import durations, numbers
 from pipeline.kernels import compiling_for_many
 from pipeline.report import Report
+from pipeline.schema import Axis
 from pipeline.tables import ACROSS, FITS, OBSERVATIONS, PATTERNS, PREDICTIONS, SCALABILITY
 
 COUNTS = tuple(str(axis) for axis in Axis)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.arrays import EARLIEST_S, LATEST_S, Bools, Floats, Ints, category_codes, floats, lower_bounds, offset_s
-from pipeline.axes import gpu_types
+from pipeline.schema import gpu_types
 from pipeline.tables import JOBS
 
 NO_JOB_FLAGS = ("site_drop", "partial_execution", "impossible_times", "no_procs", "duplicate")

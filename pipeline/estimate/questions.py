@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.arrays import Bools, Floats, Ints, Value, offset_s
-from pipeline.axes import UNTOLD
 from pipeline.errors import InputError
 from pipeline.estimate import answer
 from pipeline.estimate.history import WHAT, WHO, History
 from pipeline.estimate.jobs import TRAITS, jobs_of
 from pipeline.estimate.state import State
+from pipeline.schema import UNTOLD
 
 MOST_ALIKE = 20
 """Newest jobs alike whose requests are compared."""

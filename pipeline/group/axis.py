@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.arrays import Bools, Floats, Ints, floats, job_procs
-from pipeline.axes import Axis
+from pipeline.schema import Axis
 from pipeline.settings import AxisChoice
 
 COUNTED = ("procs", "requested_procs", "nodes", "gpus")

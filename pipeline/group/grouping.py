@@ -15,12 +15,12 @@ import pyarrow.compute as pc
 
 from pipeline import large_tables
 from pipeline.arrays import Bools, Ints, category_codes, grouped_jobs, proc_seconds, replaced, tally, tally_of
-from pipeline.axes import gpu_types
 from pipeline.group.axis import COUNTED, axes_and_counts
 from pipeline.group.observations import SPAN, first_and_last_s
 from pipeline.group.templates import ALWAYS, JobCodes, sizes_of_groups
 from pipeline.large_tables import LargeTable, StoredTable, parts_of, rows_of, sorted_rows, stored
 from pipeline.report import Report, Tally, joined_report, total
+from pipeline.schema import gpu_types
 from pipeline.settings import GroupSettings
 from pipeline.storage import widened
 from pipeline.tables import GROUPED_JOBS, GROUPS, JOBS

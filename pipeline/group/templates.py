@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.arrays import Floats, Ints, dense_codes, job_procs, proc_seconds, row_codes, unknown
-from pipeline.axes import gpu_types
 from pipeline.group.later_error import ComparedJobs, compared_jobs, later_error
 from pipeline.large_tables import OLDER, LargeTable, newest_jobs
 from pipeline.report import Report, Tally
+from pipeline.schema import gpu_types
 from pipeline.settings import AUTO, DEFAULT_TEMPLATE, GroupSettings
 from pipeline.tables import TEMPLATE_COLUMNS, TEMPLATES
 

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipeline import code_version
 from pipeline.arrays import Bools, Floats, arrow, floats, integers, one_piece, replaced, tally_of, unknown
 from pipeline.errors import ConfigError, InputError, TableError, printable
 from pipeline.ingest.ingest_report import Account
@@ -33,7 +34,6 @@ from pipeline.schema import TableKind
 from pipeline.settings import SiteSettings
 from pipeline.storage import read_metadata, read_older_batches, read_table, schema_names, write_batches
 from pipeline.tables import JOBS, SET_LATER, UNREADABLE
-from pipeline.version import code_version
 
 Write = Callable[[Path, Iterable[pa.Table], TableKind, Mapping[str, str]], Path]
 """Writes tables of one kind, one after another, as one file with these facts in its metadata."""

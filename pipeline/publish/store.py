@@ -22,12 +22,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-from pipeline import storage
+from pipeline import code_version, storage
 from pipeline.errors import InputError, WalltimeError, printable
 from pipeline.large_tables import LargeTable, StoredTable
 from pipeline.report import Report, StepResult, parsed_json, read_dataclass
 from pipeline.schema import TableKind
-from pipeline.version import code_version
 
 LOCK = ".lock"
 WORK = "work"

@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.arrays import Floats
-from pipeline.axes import MOST_EFFICIENCY, Axis, axis_of, counted
 from pipeline.laws import MOST_PROCS
 from pipeline.report import Report, Tally
 from pipeline.scaling.predictions import Curves, FittedSeries, joined, judged, of_laws
@@ -25,6 +24,7 @@ from pipeline.scaling.series import (
     runnable,
     runnable_between,
 )
+from pipeline.schema import MOST_EFFICIENCY, Axis, axis_of, counted
 from pipeline.tables import SCALABILITY
 
 LEAST_GAIN = float(np.log(1.05))

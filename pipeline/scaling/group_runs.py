@@ -19,11 +19,11 @@ import pyarrow.compute as pc
 from scipy.special import ndtri
 
 from pipeline.arrays import DAY_S, WEEK_S, Array, Bools, Floats, Ints, category_codes, floats, job_procs, lower_bounds
-from pipeline.axes import MOST_EFFICIENCY, Axis
 from pipeline.kernels import called_kernel, entry_kernel, set_order
 from pipeline.large_tables import LargeTable, groups_of
 from pipeline.report import Fact, Report, Tally
 from pipeline.scaling.average import ENDS, QUANTILES
+from pipeline.schema import MOST_EFFICIENCY, Axis
 from pipeline.tables import PREDICTIONS
 
 # Time for which a table is made; age at which the weight of a run is a half.

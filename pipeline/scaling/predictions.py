@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 from scipy.special import stdtrit
 
 from pipeline.arrays import Array, Bools, Floats, Ints, category_codes, floats
-from pipeline.axes import MOST_OK_SPAN, Axis, axis_of
 from pipeline.laws import LAWS, FitStatus
 from pipeline.report import Report, Tally, joined_report
 from pipeline.scaling.average import ENDS, QUANTILES, Averaged, ObservedSeries, doublings_outside, n_siblings
@@ -32,7 +31,7 @@ from pipeline.scaling.series import (
     run_log_sd,
     series_of,
 )
-from pipeline.schema import TableKind
+from pipeline.schema import MOST_OK_SPAN, Axis, TableKind, axis_of
 from pipeline.settings import SiteSettings
 from pipeline.tables import FITS, PREDICTIONS
 

@@ -18,10 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.arrays import Floats
-from pipeline.axes import MOST_OK_SPAN, Axis
 from pipeline.report import Report, Tally
 from pipeline.scaling.average import ENDS, PLACES, Averaged, Shapes, average, shape_grid, weights_of
 from pipeline.scaling.series import ObservedSizes, SeriesBatch
+from pipeline.schema import MOST_OK_SPAN, Axis
 from pipeline.tables import ACROSS, GROUPS, OBSERVATIONS, PREDICTIONS, TEMPLATE_COLUMNS
 
 MIN_BASE_POINTS = 4

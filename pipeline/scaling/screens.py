@@ -23,10 +23,10 @@ import pyarrow.compute as pc
 from scipy.special import stdtrit
 
 from pipeline.arrays import Array, Bools, Floats, Ints, arrow, category_codes, floats, replaced
-from pipeline.axes import Axis, counted, plural
 from pipeline.laws import downey_s
 from pipeline.report import Report, Tally
 from pipeline.scaling.series import CLASSES, ObservedSizes, axes_of_groups, repeat_spread
+from pipeline.schema import Axis, counted, plural
 from pipeline.tables import INTERVALS, OBSERVATIONS, PATTERNS
 
 STEPWISE, DECLINING = "stepwise", "declining"

@@ -13,8 +13,8 @@ import pyarrow as pa
 from scipy.special import ndtri
 
 from pipeline.arrays import Array, Bools, Floats, Ints, category_codes, floats
-from pipeline.axes import Axis, axis_of
 from pipeline.laws import FitStatus
+from pipeline.schema import Axis, axis_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from pipeline.axes import plural
 from pipeline.schedule.what_if import SOFT, TODAY, WITH_METHOD, Estimates, Subject
+from pipeline.schema import plural
 
 Row = Mapping[str, Any]
 

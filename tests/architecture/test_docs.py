@@ -117,6 +117,6 @@ def test_sentences_are_found_across_lines_and_items() -> None:
 
 
 def test_release_is_the_same_everywhere() -> None:
-    from pipeline.version import RELEASE
+    from pipeline import RELEASE
 
     assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == RELEASE

@@ -8,10 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipeline import code_version
 from pipeline.estimate.stage import learn_state
 from pipeline.settings import RunSettings, SiteSettings
 from pipeline.tables import FITS
-from pipeline.version import code_version
 from tests.flows.support import put_out
 from tests.unit.estimate.states import busy_log
 from tests.unit.ingest.logs import row

@@ -17,8 +17,8 @@ from flows.pages.scaling import with_gains
 from flows.pages.site import page_name, write_pages
 from flows.services.published.advice import advice_of_groups, cost_of_run
 from flows.services.site_facts import site_facts
-from pipeline.axes import MOST_EFFICIENCY
 from pipeline.publish import Manifest, read_version
+from pipeline.schema import MOST_EFFICIENCY
 from pipeline.storage import read_table
 from pipeline.tables import PREDICTIONS
 

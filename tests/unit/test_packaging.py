@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.version import RELEASE
+from pipeline import RELEASE
 from tools.sbom import sbom
 from tools.wheel_hook import rewritten
 

@@ -427,7 +427,7 @@ def _pct(value: float | None) -> str:
 
 def view_advice(found: Row) -> Iterator[Block]:
     """The recommendation of each group, then notes on the whole run."""
-    from pipeline.axes import plural
+    from pipeline.schema import plural
 
     for group in found["groups"]:
         jobs, sizes = (f"{number(group[f'n_{what}s'])} {plural(what, group[f'n_{what}s'])}" for what in ("job", "size"))

@@ -106,7 +106,7 @@ def show(  # noqa: PLR0911  (a return for each thing that can be shown)
 
 def view_story(job: Mapping[str, Any]) -> Iterator[Block]:
     """One record of a job in sentences: what became of it, what was estimated at its submit, and why that was off."""
-    from pipeline.axes import Axis, counted
+    from pipeline.schema import Axis, counted
 
     whose = ", ".join(f"{name} {job[name]}" for name in ("user", "account", "application", "queue") if job[name])
     size = counted(job["procs"], Axis.PROCS) if job["procs"] else "an unknown number of processors"
@@ -161,8 +161,8 @@ def report(
     from flows.pages.site import write_pages
     from flows.services.published.advice import cost_of_run, user_jobs
     from flows.services.site_facts import site_facts
-    from pipeline.axes import plural
     from pipeline.publish import read_version
+    from pipeline.schema import plural
 
     if user is not None:
         manifest = read_version(published, as_of_seconds(as_of))

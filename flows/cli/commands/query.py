@@ -183,7 +183,7 @@ def view_batch(rows: Sequence[Mapping[str, Any]], facts: Mapping[str, Any], desc
 
 def explanation(found: Mapping[str, Any]) -> Iterator[str]:
     """Sentences on the past jobs that the answer rests on, and on the errors on this log."""
-    from pipeline.axes import UNTOLD, Axis, counted
+    from pipeline.schema import UNTOLD, Axis, counted
 
     if found["is_usual_procs"]:
         yield f"--procs is not given: the answer is for {found['procs']:,}, as the newest similar job had."

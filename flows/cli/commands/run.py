@@ -184,7 +184,7 @@ def view_summary(summary: Mapping[str, Any]) -> Iterator[Block]:
     """The run in a few tables, a sample of its predictions, and commands to try next."""
     from flows.pages.scaling import over_axis
     from flows.services.published.published_folder import template_sentences
-    from pipeline.axes import axis_of
+    from pipeline.schema import axis_of
 
     yield Grid(
         f"Run {summary['run_id']} of site {summary['site']}", columns("counts"), _counts(summary), has_header=False

@@ -16,11 +16,11 @@ from flows.services.published.browse import queried_rows
 from flows.services.published.published_folder import unreliability_note
 from flows.services.quantities import check_lengths, instant_s, number_of, text_table
 from pipeline.arrays import HOUR_S, Floats
-from pipeline.axes import Axis, counted
 from pipeline.errors import InputError, nearest_name, printable
 from pipeline.large_tables import StoredTable
 from pipeline.publish import Manifest
 from pipeline.scaling.advice import CostSettings, answered
+from pipeline.schema import Axis, counted
 from pipeline.tables import JOBS, WASTE
 from pipeline.usage.waste import KIB_PER_GIB, USERS, Intensity, carbon
 

@@ -17,6 +17,7 @@ from flows.services.files.os_errors import naming_path
 from flows.services.progress import StageEvent, notify, running_stage
 from flows.services.run_record import BlockedVersionError, recorded_run
 from flows.services.settings_and_logs import listed_paths, run_settings, sacct_table, window_of, with_changes
+from pipeline import code_version
 from pipeline.errors import InputError, WalltimeError, printable
 from pipeline.large_tables import LargeTable, StoredTable
 from pipeline.publish import Manifest, checks, load_manifest, manifest, store, versions
@@ -26,7 +27,6 @@ from pipeline.run import ON_DISK, PUBLISHED, STEP_TABLES, STEPS, STEPS_BY_NAME, 
 from pipeline.settings import AUTO, RunSettings
 from pipeline.storage import read_table, return_free_memory
 from pipeline.tables import TEMPLATES
-from pipeline.version import code_version
 
 Results = Mapping[str, StepResult[Path]]
 """The results of steps by the name of the step."""

@@ -6,10 +6,10 @@ from itertools import pairwise
 import pyarrow as pa
 import pytest
 
+from pipeline import RELEASE
 from pipeline.errors import TableError
 from pipeline.schema import Column, TableKind
 from pipeline.tables import ESTIMATES, GROUPS, OBSERVATIONS, TABLES
-from pipeline.version import RELEASE
 from tests.unit.publish.versions_of_tables import observations
 from tools.table_contract import breaches, contract_of, contract_text, released_contracts
 

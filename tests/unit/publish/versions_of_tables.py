@@ -5,12 +5,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from pipeline import code_version
 from pipeline.publish import load_manifest
 from pipeline.publish.manifest import VERSIONS
 from pipeline.schema import TableKind
 from pipeline.storage import write_table
 from pipeline.tables import ESTIMATES, JOBS, OBSERVATIONS, PREDICTIONS, TEMPLATES
-from pipeline.version import code_version
 from tests.publishing import facts_of
 
 DAY_S = 86_400

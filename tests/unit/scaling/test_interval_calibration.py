@@ -8,9 +8,9 @@ import pytest
 
 from benchmarks import bench_curves, scaling_data
 from pipeline.arrays import Floats
-from pipeline.axes import MOST_OK_SPAN
 from pipeline.scaling.average import ObservedSeries, log_quantiles
 from pipeline.scaling.series import PredictRules, SeriesBatch
+from pipeline.schema import MOST_OK_SPAN
 
 SCALING = Path(__file__).parents[4] / "shared" / "data" / "scaling"
 

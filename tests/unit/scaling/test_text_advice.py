@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.axes import Axis
 from pipeline.scaling.advice import (
     CostSettings,
     answered,
@@ -17,6 +16,7 @@ from pipeline.scaling.advice import (
     sentence,
 )
 from pipeline.scaling.problem_sizes import weak_scaling
+from pipeline.schema import Axis
 
 PROCS = np.array([1.0, 2, 4, 8, 16])
 AMDAHL_S = 3600 * (0.1 + 0.9 / PROCS)
