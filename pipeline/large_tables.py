@@ -1,6 +1,7 @@
 """Tables with a row for each job, on disk or in memory, read in parts so that memory does not grow with the log."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -34,11 +35,6 @@ class StoredTable:
         with expecting_table(self.path, self.kind):
             return int(pq.read_metadata(self.path).num_rows)
 
-    def rows(self, first: int, after: int, columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows from `first` to before `after`, with these columns in this order; all where none are named."""
-        table = read_rows(self.path, self.kind, columns, first, after) if first < after else self.kind.empty()
-        return table.select(columns) if columns else self.kind.check(table)
-
 
 LargeTable: TypeAlias = pa.Table | StoredTable
 """A table that has a row for each job."""
@@ -52,21 +48,17 @@ def rows_of(
 ) -> pa.Table:
     """The rows from `first` to before `after`, of all columns where none are named, in memory."""
     after = table.num_rows if after is None else after
-    if isinstance(table, StoredTable):
-        return table.rows(first, after, columns)
-    return (table.select(list(columns)) if columns else table).slice(first, after - first)
+    if isinstance(table, pa.Table):
+        return (table.select(list(columns)) if columns else table).slice(first, after - first)
+    found = read_rows(table.path, table.kind, columns, first, after) if first < after else table.kind.empty()
+    return found.select(columns) if columns else table.kind.check(found)
 
 
-def parts_of(
-    table: LargeTable, columns: Sequence[str] | None = None, after: int | None = None, n_rows: int | None = None
-) -> Iterator[pa.Table]:
-    """The rows before `after` in parts of `n_rows`, by default PART_ROWS, the last one of the rest.
-
-    Where there are no rows there is one part without rows.
-    """
-    end, step = table.num_rows if after is None else after, n_rows or PART_ROWS
-    for first in range(0, max(end, 1), step):
-        yield rows_of(table, first, min(first + step, end), columns)
+def parts_of(table: LargeTable, columns: Sequence[str] | None = None, after: int | None = None) -> Iterator[pa.Table]:
+    """The rows before `after` in parts of PART_ROWS, the last one of the rest; without rows one part of none."""
+    end = table.num_rows if after is None else after
+    for first in range(0, max(end, 1), PART_ROWS):
+        yield rows_of(table, first, min(first + PART_ROWS, end), columns)
 
 
 def knows(table: LargeTable, column: str) -> bool:
@@ -102,6 +94,15 @@ def connected(folder: Path | None = None) -> "duckdb.DuckDBPyConnection":
     database = duckdb.connect(config={"autoinstall_known_extensions": "false", **bounds})
     database.execute("SET threads = 1; SET default_null_order = 'nulls_first'; SET enable_progress_bar = false")
     return database
+
+
+@contextmanager
+def database_of(jobs: LargeTable) -> Iterator["duckdb.DuckDBPyConnection"]:
+    """A database with the view `jobs`."""
+    with connected() as database:
+        stored = database.read_parquet(str(jobs.path)) if isinstance(jobs, StoredTable) else database.from_arrow(jobs)
+        stored.create_view("jobs")
+        yield database
 
 
 def sorted_rows(table: StoredTable, columns: Sequence[str], by: str) -> Iterator[pa.Table]:

@@ -8,12 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from pipeline.arrays import Bools, category_codes, floats, nulls
+from pipeline.arrays import Bools, matching_places
 from pipeline.errors import printable
 from pipeline.kernels import kernel
-from pipeline.large_tables import LargeTable, parts_of
+from pipeline.large_tables import LargeTable, database_of
 
 RUNS_OF_LOG, RUNS_OF_REQUEST = 100.0, 100.0
 LONGEST_REQUEST, LEAST_USE = 4.0, 0.25
@@ -27,8 +26,6 @@ BULK = 0.5
 """A default of a queue is what so large a share of its jobs with a request asks for."""
 
 LISTED = 5
-
-READ = ("queue", "requested_s", "runtime_s", "flag", "submit_s")
 
 
 @kernel
@@ -63,47 +60,32 @@ def silent_requests(jobs: LargeTable) -> list[SilentRequest]:
     A request counts where it is longer than any run explains, or where BULK of the queue's jobs share it, and it is
     unused (`is_unused`). Jobs with a flag say nothing of runtimes.
     """
-    parts, first_s, last_s = list[pa.Table](), np.inf, -np.inf
-    for part in parts_of(jobs, READ):
-        submit_s, runtime_s = floats(part, "submit_s"), floats(part, "runtime_s")
-        is_run = (runtime_s > 0) & nulls(part.column("flag"))
-        named = pa.table({
-            "queue": part.column("queue").cast(pa.string()), "requested_s": part.column("requested_s"),
-            "jobs": np.ones(len(part), np.int64), "runs": is_run.astype(np.int64),
-            "longest_s": np.where(is_run, runtime_s, 0.0),
-        })  # fmt: skip
-        parts.append(_by_request(named.filter(pa.array(floats(part, "requested_s") > 0))))
-        first_s, last_s = np.fmin.reduce(submit_s, initial=first_s), np.fmax.reduce(submit_s, initial=last_s)
-    found = _by_request(pa.concat_tables(parts))
-    n_log = pc.sum(found["runs"]).as_py() or 0
-    longest_log_s = pc.max(found["longest_s"]).as_py() or 0.0
-    of_queue = dict(zip(*found.group_by("queue").aggregate([("jobs", "sum")]).to_pydict().values(), strict=True))
     silent = []
-    for row in found.to_pylist():
-        asked_s, longest_s = row["requested_s"], row["longest_s"]
+    with database_of(jobs) as database:
+        found = database.sql(_BY_REQUEST).fetchall()
+    for queue, asked_s, n_jobs, n_runs, longest_s, n_of_queue, n_of_log, longest_of_log_s, log_s in found:
         # Without a share of the queue a request counts only where it is longer than any run explains.
-        runs = row["runs"] if row["jobs"] >= BULK * of_queue[row["queue"]] else 0.0
-        if is_unused(asked_s, runs, longest_s, n_log, longest_log_s, last_s - first_s):
-            is_endless = asked_s > LONGEST_REQUEST * longest_log_s
-            silent.append(SilentRequest(row["queue"], asked_s, row["jobs"], longest_s, is_endless))
+        n_of_request = n_runs if n_jobs >= BULK * n_of_queue else 0.0
+        if is_unused(asked_s, n_of_request, longest_s, n_of_log, longest_of_log_s, log_s):
+            is_endless = asked_s > LONGEST_REQUEST * longest_of_log_s
+            silent.append(SilentRequest(queue, asked_s, n_jobs, longest_s, is_endless))
     return sorted(silent, key=lambda one: (-one.n_jobs, one.requested_s, one.queue or ""))
 
 
-def _by_request(jobs: pa.Table) -> pa.Table:
-    """The numbers of jobs and runs, and the longest run, by queue and request."""
-    names = {"jobs": "sum", "runs": "sum", "longest_s": "max"}
-    found = jobs.group_by(["queue", "requested_s"]).aggregate(list(names.items()))
-    return found.rename_columns(["queue", "requested_s", *names])
+_BY_REQUEST = """
+SELECT queue, requested_s, count(*), count(run_s), coalesce(max(run_s), 0), sum(count(*)) OVER (PARTITION BY queue),
+    sum(count(run_s)) OVER (), coalesce(max(max(run_s)) OVER (), 0),
+    (SELECT coalesce(max(submit_s) - min(submit_s), 0) FROM jobs)
+FROM (SELECT queue, requested_s, if(runtime_s > 0 AND flag IS NULL, runtime_s, NULL) AS run_s FROM jobs)
+WHERE requested_s > 0 GROUP BY queue, requested_s
+"""
 
 
 def says_nothing(jobs: pa.Table, silent: Sequence[SilentRequest]) -> Bools:
     """Per job whether its request is one of these."""
-    requested_s, found = floats(jobs, "requested_s"), np.zeros(jobs.num_rows, bool)
-    codes, names = category_codes(jobs, "queue") if silent else (None, [])
-    places: dict[str | None, int] = {name: place for place, name in enumerate(names)} | {None: -1}
+    found = np.zeros(jobs.num_rows, np.bool_)
     for one in silent:
-        if one.queue in places:
-            found |= (requested_s == one.requested_s) & (codes == places[one.queue])
+        found[matching_places(jobs, {"queue": one.queue, "requested_s": one.requested_s})] = True
     return found
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from pipeline.arrays import LARGEST_WORK_S, Floats, floats
-from pipeline.large_tables import LargeTable, StoredTable, connected
+from pipeline.large_tables import LargeTable, database_of
 from pipeline.report import Fact, Report, Tally
 from pipeline.schema import Flag
 from pipeline.silent_requests import SilentRequest, sentences, silent_requests
@@ -107,9 +107,7 @@ def _held_of(jobs: LargeTable, silent: Sequence[SilentRequest] = ()) -> Iterator
 
     Time is not reserved by the requests that are `silent`.
     """
-    with connected() as database:
-        stored = database.read_parquet(str(jobs.path)) if isinstance(jobs, StoredTable) else database.from_arrow(jobs)
-        stored.create_view("jobs")
+    with database_of(jobs) as database:
         queues, requests_s = pa.array([one.queue for one in silent], pa.string()), [one.requested_s for one in silent]
         requests = pa.table({"queue": queues, "requested_s": pa.array(requests_s, pa.float64())})
         database.from_arrow(requests).create_view("silent")

@@ -43,9 +43,10 @@ def test_any_rows_and_columns_are_those_in_memory(on_disk: StoredTable, first: i
 
 
 @pytest.mark.parametrize("n_rows", [1, 300, 999, 1000, 5000])
-def test_parts_hold_every_row_once(on_disk: StoredTable, n_rows: int) -> None:
+def test_parts_hold_every_row_once(on_disk: StoredTable, n_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large_tables, "PART_ROWS", n_rows)
     for table in (on_disk, JOBS_1000):
-        parts = list(parts_of(table, n_rows=n_rows))
+        parts = list(parts_of(table))
         assert [part.num_rows for part in parts[:-1]] == [n_rows] * (len(parts) - 1)
         assert pa.concat_tables(parts).unify_dictionaries().equals(JOBS_1000)
     assert rows_of(on_disk).equals(JOBS_1000)
@@ -54,14 +55,15 @@ def test_parts_hold_every_row_once(on_disk: StoredTable, n_rows: int) -> None:
 def test_a_table_without_rows_has_one_empty_part(tmp_path: Path) -> None:
     empty = stored([], JOBS, tmp_path, "jobs")
     assert empty.num_rows == 0
-    assert [part.num_rows for part in parts_of(empty, n_rows=10)] == [0]
+    assert [part.num_rows for part in parts_of(empty)] == [0]
     assert stored([], JOBS, None, "jobs").num_rows == 0
 
 
-def test_the_bytes_do_not_depend_on_the_batches(tmp_path: Path) -> None:
+def test_the_bytes_do_not_depend_on_the_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = []
     for n_rows in (1000, 130):
-        table = stored(parts_of(JOBS_1000, n_rows=n_rows), JOBS, tmp_path / str(n_rows), "jobs")
+        monkeypatch.setattr(large_tables, "PART_ROWS", n_rows)
+        table = stored(parts_of(JOBS_1000), JOBS, tmp_path / str(n_rows), "jobs")
         assert isinstance(table, StoredTable)
         paths.append(table.path.read_bytes())
     assert paths[0] == paths[1]
@@ -69,7 +71,7 @@ def test_the_bytes_do_not_depend_on_the_batches(tmp_path: Path) -> None:
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"gone\.parquet"):
-        StoredTable(tmp_path / "gone.parquet", JOBS).rows(0, 1)
+        rows_of(StoredTable(tmp_path / "gone.parquet", JOBS), 0, 1)
 
 
 @pytest.mark.parametrize("least_jobs", [1, 10, 300, 667, 1000, 4000])
