@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from pipeline.arrays import CATEGORY
 from pipeline.clean.job_arrays import JobArrays
-from pipeline.clean.record_masks import reached_limit
+from pipeline.clean.records import reached_limit
 from pipeline.clean.runtimes import hang, hangs_above_s, similar_jobs
 from pipeline.ingest import ingest
 from pipeline.settings import IngestSettings, SiteSettings

@@ -9,6 +9,7 @@ from collections.abc import Collection, Container, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from itertools import count
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -183,12 +184,9 @@ def _reason_to_keep(row: Mapping[str, Any], rules: BurstRules) -> str:
 
 def _burst_id(screen: Screen, user: str, first_s: int, taken: Container[str]) -> str:
     """The screen and 8 hex digits of a hash of user and first submit, so that a burst keeps its id as the log grows."""
-    for again in range(1_000_000):
-        named = f"{screen}\0{user}\0{first_s}\0{again}".encode("utf-8", "surrogatepass")
-        burst_id = f"{screen}-{hashlib.sha256(named).hexdigest()[:8]}"
-        if burst_id not in taken:
-            return burst_id
-    raise AssertionError("a million bursts of one user in one second")
+    named = (f"{screen}\0{user}\0{first_s}\0{again}".encode("utf-8", "surrogatepass") for again in count())
+    ids = (f"{screen}-{hashlib.sha256(name).hexdigest()[:8]}" for name in named)
+    return next(burst_id for burst_id in ids if burst_id not in taken)
 
 
 def _why(row: Mapping[str, Any], zone: str) -> str:

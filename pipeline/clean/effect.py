@@ -4,6 +4,7 @@ A long log is counted a block at a time. Equal values are counted, so that media
 with the number of jobs.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -20,44 +21,15 @@ BEFORE, AFTER = "before", "after"
 
 
 @dataclass(slots=True)
-class ValueCounts:
-    """Distinct values in order, and how often each occurs."""
-
-    values: Floats = field(default_factory=lambda: np.empty(0))
-    counts: Ints = field(default_factory=lambda: np.empty(0, np.int64))
-
-    def add(self, values: Floats) -> None:
-        """Count more values."""
-        new, counts = np.unique(values, return_counts=True)
-        both, place = np.unique(np.concatenate([self.values, new]), return_inverse=True)
-        self.counts = np.bincount(place, np.concatenate([self.counts, counts]), both.size).astype(np.int64)
-        self.values = both
-
-    @property
-    def mean(self) -> float | None:
-        """None without values."""
-        return float(self.values @ self.counts / self.counts.sum()) if self.values.size else None
-
-    @property
-    def median(self) -> float | None:
-        """None without values."""
-        if not self.values.size:
-            return None
-        until = np.cumsum(self.counts)
-        middle = np.searchsorted(until, [(until[-1] - 1) // 2, until[-1] // 2], "right")
-        return float(self.values[middle].mean())
-
-
-@dataclass(slots=True)
 class SelectionCounts:
     """What a row of EFFECT is computed from."""
 
     n_jobs: int = 0
     work_s: float = 0.0
     users: set[str] = field(default_factory=set)
-    runtime_s: ValueCounts = field(default_factory=ValueCounts)
-    procs: ValueCounts = field(default_factory=ValueCounts)
-    days: ValueCounts = field(default_factory=ValueCounts)
+    runtime_s: Counter[float] = field(default_factory=Counter)
+    procs: Counter[float] = field(default_factory=Counter)
+    days: Counter[float] = field(default_factory=Counter)
     """Of submits, days since 1970."""
 
     def add(self, arrays: JobArrays, chosen: Bools) -> None:
@@ -67,9 +39,26 @@ class SelectionCounts:
         self.n_jobs += int(chosen.sum())
         self.work_s += float(arrays.proc_s[chosen].sum())
         self.users |= {names[code] for code in np.unique(codes[chosen]) if code >= 0}
-        self.runtime_s.add(runtime_s[runtime_s > 0])
-        self.procs.add(procs[~np.isnan(procs)])
-        self.days.add(np.floor(submit_s[~np.isnan(submit_s)] / DAY_S))
+        self.runtime_s.update(_counted(runtime_s[runtime_s > 0]))
+        self.procs.update(_counted(procs[~np.isnan(procs)]))
+        self.days.update(_counted(np.floor(submit_s[~np.isnan(submit_s)] / DAY_S)))
+
+
+def _counted(values: Floats) -> dict[float, int]:
+    """How often each value occurs."""
+    distinct, counts = np.unique(values, return_counts=True)
+    return dict(zip(distinct.tolist(), counts.tolist(), strict=True))
+
+
+def _middle(counts: Counter[float]) -> tuple[float | None, float | None]:
+    """Mean and median of counted values; None without values."""
+    if not counts:
+        return None, None
+    values = np.array(sorted(counts))
+    times = np.array([counts[value] for value in values.tolist()])
+    until = np.cumsum(times)
+    middle = np.searchsorted(until, [(until[-1] - 1) // 2, until[-1] // 2], "right")
+    return float(values @ times / until[-1]), float(values[middle].mean())
 
 
 Selections = dict[str, SelectionCounts]
@@ -87,27 +76,27 @@ def count_block(counted: Selections, arrays: JobArrays, flag_places: Ints, flags
 
 def effect_of(counted: Selections, site: SiteSettings) -> pa.Table:
     """EFFECT: the rows `before` and `after`, then one row per flag that occurs, in order of precedence."""
-    days = counted[BEFORE].days.values
-    span = (int(days[0]), int(days[-1]) - int(days[0]) + 1) if days.size else (0, 1)
-    rows = [_row(name, counted[name], span, site) for name in (BEFORE, AFTER, *map(str, Flag)) if name in counted]
+    days = counted[BEFORE].days or {0.0: 0}
+    first_day, last_day = int(min(days)), int(max(days))
+    names = [name for name in (BEFORE, AFTER, *map(str, Flag)) if name in counted]
+    rows = [_row(name, counted[name], first_day, last_day, site) for name in names]
     return EFFECT.build(**{name: [row[name] for row in rows] for name in rows[0]})
 
 
-def _row(name: str, counted: SelectionCounts, span: tuple[int, int], site: SiteSettings) -> dict[str, object]:
-    """`span` is the first day of the log and its number of days."""
-    first_day, n_days = span
-    per_day = np.zeros(n_days, np.int64)
-    per_day[counted.days.values.astype(np.int64) - first_day] = counted.days.counts
-    machine_s = (site.max_procs or 0) * n_days * DAY_S
+def _row(name: str, counted: SelectionCounts, first_day: int, last_day: int, site: SiteSettings) -> dict[str, object]:
+    per_day = np.array([counted.days[day] for day in range(first_day, last_day + 1)])
+    runtime_mean_s, runtime_median_s = _middle(counted.runtime_s)
+    procs_mean, procs_median = _middle(counted.procs)
+    machine_s = (site.max_procs or 0) * len(per_day) * DAY_S
     return {
         "selection": name,
         "n_jobs": counted.n_jobs,
         "n_users": len(counted.users),
         "proc_hours": counted.work_s / 3600,
-        "runtime_s_mean": counted.runtime_s.mean,
-        "runtime_s_median": counted.runtime_s.median,
-        "procs_mean": counted.procs.mean,
-        "procs_median": counted.procs.median,
+        "runtime_s_mean": runtime_mean_s,
+        "runtime_s_median": runtime_median_s,
+        "procs_mean": procs_mean,
+        "procs_median": procs_median,
         "jobs_per_day_mean": float(per_day.mean()),
         "jobs_per_day_median": float(np.median(per_day)),
         "load": counted.work_s / machine_s if machine_s else None,

@@ -70,11 +70,6 @@ class JobArrays:
     def _plausible(self, instants: Floats) -> Floats:
         return np.where((instants >= self.span_s[0]) & (instants < self.span_s[1]), instants, np.nan)
 
-    @property
-    def began_s(self) -> Floats:
-        """Start, or submit where no start is known; computed at each call, because few screens need it."""
-        return np.where(np.isnan(self.start_s), self.submit_s, self.start_s)
-
     @cached_property
     def runtime_s(self) -> Floats:
         """Runtime, s."""
@@ -123,7 +118,7 @@ class JobArrays:
     @cached_property
     def by_user(self) -> Ints:
         """The same rows in order of user, then submit time."""
-        return self.by_submit[np.argsort(narrow(self.codes("user")[0][self.by_submit]), kind="stable")]
+        return self.by_submit[np.argsort(self.codes("user")[0][self.by_submit], kind="stable")]
 
     def once(self, key: Hashable, compute: Callable[[], T]) -> T:
         """The result of `compute` for this key, computed at the first call and kept for later calls."""
@@ -154,8 +149,3 @@ class JobArrays:
         codes, words = self.codes("state")
         # The last element is for code -1.
         return np.array([*(word in states for word in words), False])[codes]
-
-
-def narrow(codes: Ints) -> Ints:
-    """Codes in 16 bits if they fit, because numpy sorts 16-bit integers in linear time."""
-    return codes.astype(np.int16) if codes.max(initial=0) < 2**15 else codes

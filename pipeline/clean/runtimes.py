@@ -2,7 +2,7 @@
 
 This implements "drop obvious outliers, else average" (ADEPT 3.5.2). A job is an outlier if its runtime differs from
 the median of its group by a factor of at least OUTLIER_FACTOR and by at least OUTLIER_SIGMAS robust standard
-deviations. Groups that are too small or too wide are not judged; the report counts them. Groups in which long runtimes
+deviations. Groups that are too small or too wide are not judged. Groups in which long runtimes
 are common are not judged for hangs. A lower bound is never an outlier. A long job is an outlier only if it ended
 abnormally, because most jobs that ran that long and completed are ordinary work.
 
@@ -18,8 +18,7 @@ import numpy.typing as npt
 
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.clean.job_arrays import JobArrays
-from pipeline.clean.record_masks import lower_bounds, reached_limit
-from pipeline.report import Fact
+from pipeline.clean.records import lower_bounds, reached_limit
 
 Narrow = npt.NDArray[np.int32]
 
@@ -76,7 +75,7 @@ def quantiles_of_groups(values: Floats, code: Narrow, counts: Ints, shares: tupl
     return found
 
 
-# Final states of a hang. The other abnormal states make the runtime a lower bound (record_masks.py).
+# Final states of a hang. The other abnormal states make the runtime a lower bound (records.py).
 ABNORMAL_ENDS = ("CANCELLED", "FAILED", "OUT_OF_MEMORY", "RECONFIG_FAIL")
 
 # Least number of a group's jobs that ran to their end or limit; smaller groups are not judged.
@@ -138,8 +137,7 @@ def ended_abnormally(arrays: JobArrays) -> Bools:
 def starts_below_s(similar: SimilarJobs) -> Floats:
     """Per group, the runtime (s) below which a job is a failed start; NaN where the group cannot be judged."""
     below_s = np.exp(similar.log_median - _off_by(similar))
-    is_usable = is_large(similar) & is_narrow(similar)
-    return np.where(is_usable & (below_s > FAILED_START_S), below_s, np.nan)
+    return np.where(is_judged(similar) & (below_s > FAILED_START_S), below_s, np.nan)
 
 
 def hangs_above_s(similar: SimilarJobs) -> Floats:
@@ -149,34 +147,13 @@ def hangs_above_s(similar: SimilarJobs) -> Floats:
     """
     above_s = np.maximum(np.exp(similar.log_median + _off_by(similar)), HANG_S)
     is_sensitive = above_s < SENSITIVE_FACTOR * np.exp(similar.log_q25)
-    return np.where(is_large(similar) & is_narrow(similar) & is_sensitive, above_s, np.nan)
+    return np.where(is_judged(similar) & is_sensitive, above_s, np.nan)
 
 
-def is_large(similar: SimilarJobs) -> Bools:
-    """Per group, whether it has enough typical jobs."""
-    return similar.n_typical >= GROUP_MIN_JOBS
-
-
-def is_narrow(similar: SimilarJobs) -> Bools:
-    """Per group, whether the ratio of its quartiles is at most GROUP_MAX_SPREAD."""
-    narrow: Bools = similar.log_q75 - similar.log_q25 <= np.log(GROUP_MAX_SPREAD)
-    return narrow
-
-
-def facts(arrays: JobArrays) -> dict[str, Fact]:
-    """How many groups and jobs could be judged for outliers, and how many could not, by reason."""
-    similar = similar_jobs(arrays)
-    large, narrow = is_large(similar), is_narrow(similar)
-    selections = {
-        "that_tell_failed_starts": ~np.isnan(starts_below_s(similar)),
-        "that_tell_hangs": ~np.isnan(hangs_above_s(similar)),
-        "too_wide": large & ~narrow,
-        "too_small": ~large,
-    }
-    counted: dict[str, Fact] = {}
-    for name, groups in selections.items():
-        counted |= {f"groups_{name}": int(groups.sum()), f"jobs_in_groups_{name}": int(similar.n_jobs[groups].sum())}
-    return counted
+def is_judged(similar: SimilarJobs) -> Bools:
+    """Per group, whether it has enough typical jobs, and the ratio of its quartiles is at most GROUP_MAX_SPREAD."""
+    is_narrow: Bools = similar.log_q75 - similar.log_q25 <= np.log(GROUP_MAX_SPREAD)
+    return (similar.n_typical >= GROUP_MIN_JOBS) & is_narrow
 
 
 def _off_by(similar: SimilarJobs) -> Floats:

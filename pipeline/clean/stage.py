@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.arrays import CATEGORY, Bools, Ints, floats, replaced, tally
-from pipeline.clean import duplicates, log_windows, record_masks, runtimes
+from pipeline.clean import records, runtimes
 from pipeline.clean.bursts import Screen, Tier, find_bursts
 from pipeline.clean.effect import Selections, count_block, effect_of
 from pipeline.clean.flurries import BURST_RULES, BurstRules, smallest_burst_jobs, submit_rates
@@ -27,21 +27,21 @@ from pipeline.settings import CleanSettings, SiteRule, SiteSettings
 from pipeline.tables import BURSTS, JOBS
 
 RULES: dict[Flag, Callable[[JobArrays], Bools]] = {
-    Flag.PARTIAL_EXECUTION: record_masks.partial_execution,
-    Flag.UNFINISHED: record_masks.unfinished,
-    Flag.CANCELLED_BEFORE_START: record_masks.cancelled_before_start,
-    Flag.NEVER_RAN: record_masks.never_ran,
-    Flag.IMPOSSIBLE_TIMES: record_masks.impossible_times,
-    Flag.NO_PROCS: record_masks.no_procs,
-    Flag.ELAPSED_DISAGREES: record_masks.elapsed_disagrees,
-    Flag.DUPLICATE: duplicates.duplicate,
-    Flag.CLOCK_JUMP: duplicates.clock_jump,
-    Flag.OVER_LIMIT: record_masks.over_limit,
-    Flag.LOG_EDGE: log_windows.log_edge,
+    Flag.PARTIAL_EXECUTION: records.partial_execution,
+    Flag.UNFINISHED: records.unfinished,
+    Flag.CANCELLED_BEFORE_START: records.cancelled_before_start,
+    Flag.NEVER_RAN: records.never_ran,
+    Flag.IMPOSSIBLE_TIMES: records.impossible_times,
+    Flag.NO_PROCS: records.no_procs,
+    Flag.ELAPSED_DISAGREES: records.elapsed_disagrees,
+    Flag.DUPLICATE: records.duplicate,
+    Flag.CLOCK_JUMP: records.clock_jump,
+    Flag.OVER_LIMIT: records.over_limit,
+    Flag.LOG_EDGE: records.log_edge,
     Flag.NODE_FAILURE: lambda jobs: jobs.state_is("NODE_FAIL", "BOOT_FAIL", "LAUNCH_FAILED", "RECONFIG_FAIL"),
     Flag.OUT_OF_MEMORY: lambda jobs: jobs.state_is("OUT_OF_MEMORY"),
     Flag.PREEMPTED: lambda jobs: jobs.state_is("PREEMPTED"),
-    Flag.SUSPENDED: record_masks.suspended,
+    Flag.SUSPENDED: records.suspended,
     Flag.FAILED_START: runtimes.failed_start,
     Flag.HANG: runtimes.hang,
 }
@@ -154,14 +154,14 @@ class CleanedBlocks:
     def blocks(self, jobs: LargeTable) -> Iterator[pa.Table]:
         """The flagged jobs, block by block; what else is found is complete when the last one has been taken."""
         bounds = list(blocks_of(jobs, BLOCK_JOBS))
-        named = record_masks.TEXTS_OF_RULES if self.settings.drop else ("user",)
+        named = records.TEXTS_OF_RULES if self.settings.drop else ("user",)
 
         def undropped() -> Iterator[pa.Table]:
             for first, after in bounds:
                 part = rows_of(jobs, first, after, [*named, "submit_s", "end_s"])
                 yield part.filter(pa.array(~self._dropped(part)))
 
-        span_s, rates = log_windows.plausible_span(undropped()), None
+        span_s, rates = records.plausible_span(undropped()), None
         # With one block its own arrays give the rates, once a screen needs them.
         if len(bounds) > 1:
             submits = pa.concat_tables(part.select(["user", "submit_s"]) for part in undropped()).unify_dictionaries()
@@ -184,7 +184,7 @@ class CleanedBlocks:
         place[stays] = found
         burst_ids = _named(place, bursts.column("burst_id").to_pylist())
         named = [
-            [record_masks.matches(whole.jobs, self.site.timezone, rule, burst_ids) for rule in rules]
+            [records.matches(whole.jobs, self.site.timezone, rule, burst_ids) for rule in rules]
             for rules in (settings.keep, settings.drop)
         ]
         kept, by_burst = (np.logical_or.reduce([np.zeros(len(stays), bool), *masks])[stays] for masks in named)
@@ -192,7 +192,7 @@ class CleanedBlocks:
         flag_places[stays], flags = _flagged(arrays, bursts, found, kept, by_burst)
         flag_places[is_far] = flags.index(Flag.IMPOSSIBLE_TIMES) if is_far.any() else -1
         columns = {"flag": _named(flag_places, [str(flag) for flag in flags]), "burst_id": burst_ids}
-        bound, is_known = record_masks.lower_bounds(whole)
+        bound, is_known = records.lower_bounds(whole)
         columns["is_lower_bound"] = pa.array(bound, mask=~is_known)
         n_far = int(is_far.sum())
         far: dict[str, Fact] = {"jobs": len(stays), **({"far_times": n_far} if n_far else {})}
@@ -209,7 +209,7 @@ class CleanedBlocks:
     def _dropped(self, jobs: pa.Table) -> Bools:
         """What the site's rules drop that name no burst; SITE_DROP is the first of the flags."""
         rules = () if Flag.SITE_DROP in self.settings.flags_off else self.settings.drop
-        masks = [record_masks.matches(jobs, self.site.timezone, rule) for rule in rules]
+        masks = [records.matches(jobs, self.site.timezone, rule) for rule in rules]
         dropped: Bools = np.logical_or.reduce([np.zeros(jobs.num_rows, bool), *masks])
         return dropped
 
@@ -254,13 +254,12 @@ def _named(places: Ints, names: list[str]) -> pa.Array:
 
 def _facts(arrays: JobArrays, rules: BurstRules, bursts: pa.Table) -> dict[str, Fact]:
     tiers = bursts.column("tier").to_pylist()
-    facts: dict[str, Fact] = {
+    return {
         "jobs": arrays.jobs.num_rows,
         "smallest_burst_jobs": smallest_burst_jobs(arrays, rules),
         "bursts_removed": tiers.count(Tier.REMOVE),
         "bursts_suspect": tiers.count(Tier.SUSPECT),
     }
-    return facts | runtimes.facts(arrays)
 
 
 def _notes(facts: dict[str, Fact], named: list[tuple[str, SiteRule, int]]) -> Iterator[str]:

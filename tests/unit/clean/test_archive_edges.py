@@ -5,10 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.clean.duplicates import clock_jump, duplicate
 from pipeline.clean.job_arrays import JobArrays
-from pipeline.clean.log_windows import log_edge
-from pipeline.clean.record_masks import over_limit
+from pipeline.clean.records import clock_jump, duplicate, log_edge, over_limit
 from pipeline.ingest import ingest
 from pipeline.settings import IngestSettings, SiteSettings
 

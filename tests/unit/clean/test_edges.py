@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.arrays import Bools
 from pipeline.clean.job_arrays import JobArrays
-from pipeline.clean.log_windows import EDGE_MAX_SHARE, log_edge
+from pipeline.clean.records import EDGE_MAX_SHARE, log_edge
 from pipeline.settings import SiteSettings
 from tests.unit.clean.sites import BEGIN_S, WEEK_S, background, jobs_table
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.clean import clean, record_masks
+from pipeline.clean import clean
 from pipeline.schema import Flag
 from pipeline.settings import CleanSettings
 from tests.rows import flags, jobs_of
@@ -31,5 +31,5 @@ def test_a_runtime_that_contradicts_end_minus_start_is_flagged(changed: dict[str
 def test_a_study_can_set_another_tolerance(monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = jobs_of([{"end_s": 1_060 + 3_600, "runtime_s": 3_545.0}])
     assert flags(clean(jobs, CleanSettings())[0]) == [None]
-    monkeypatch.setattr(record_masks, "ELAPSED_TOLERANCE_S", 10.0)
+    monkeypatch.setattr(records, "ELAPSED_TOLERANCE_S", 10.0)
     assert flags(clean(jobs, CleanSettings())[0]) == [Flag.ELAPSED_DISAGREES]

@@ -6,9 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.clean.duplicates import clock_jump, duplicate, leading_numbers, repeated_stretches
 from pipeline.clean.job_arrays import JobArrays
-from pipeline.clean.record_masks import over_limit
+from pipeline.clean.records import clock_jump, duplicate, leading_numbers, over_limit, repeated_stretches
 from pipeline.settings import CleanSettings, MaximumSettings, SiteSettings
 from pipeline.tables import JOBS
 from tests.rows import jobs_of

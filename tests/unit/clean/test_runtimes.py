@@ -77,17 +77,15 @@ def told(rows: list[dict[str, Any]]) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("seed", [4, 5])
-def test_wide_groups_are_silent_and_counted(seed: int) -> None:
+def test_wide_groups_are_silent(seed: int) -> None:
     rows, _ = simulated(seed, 1.5, share=0.0)
     assert set(flags_of(rows)) == {None}
-    facts = facts_of(rows)
-    assert (facts["groups_too_wide"], facts["jobs_in_groups_too_wide"]) == (24, len(rows))
+    assert not np.any(told(rows))
 
 
-def test_groups_of_fewer_than_twenty_are_silent_and_counted() -> None:
+def test_groups_of_fewer_than_twenty_are_silent() -> None:
     rows = group_of([1_000.0] * 18 + [100_000.0])
     assert set(flags_of(rows)) == {None}
-    assert (facts_of(rows)["groups_too_small"], facts_of(rows)["jobs_in_groups_too_small"]) == (1, 19)
     assert set(flags_of(ended(group_of([1_000.0] * 20 + [100_000.0]), "CANCELLED"))) == {None, Flag.HANG}
 
 
