@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.clean import clean
+from pipeline.clean import clean, records
 from pipeline.schema import Flag
 from pipeline.settings import CleanSettings
 from tests.rows import flags, jobs_of
