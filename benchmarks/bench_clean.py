@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.arrays import CATEGORY
-from pipeline.clean import SCREENED, clean
+from pipeline.clean import clean
 from pipeline.settings import CleanSettings, SiteSettings
 from pipeline.storage import read_table, write_table
 from pipeline.tables import JOBS
@@ -65,7 +65,7 @@ def read_again(path: Path, n: int) -> pa.Table:
     """The synthetic jobs written by another process and read back: its memory is not this one's."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         pool.submit(write_synthetic, path, n).result()
-    return read_table(path, JOBS, only=SCREENED)
+    return read_table(path, JOBS)
 
 
 def write_synthetic(path: Path, n: int) -> None:

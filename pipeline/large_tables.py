@@ -32,7 +32,7 @@ class StoredTable:
     @property
     def num_rows(self) -> int:
         """The number of rows."""
-        with expecting_table(self.path, self.kind):
+        with expecting_table(self.path, f"a {self.kind.name} table"):
             return int(pq.read_metadata(self.path).num_rows)
 
 

@@ -78,10 +78,8 @@ def row_groups(batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
         yield pa.concat_tables(held)
 
 
-def read_table(path: Path, kind: TableKind, only: Collection[str] | None = None) -> pa.Table:
+def read_table(path: Path, kind: TableKind) -> pa.Table:
     """The table of a Parquet file, checked against its declaration; InputError where the file is not such a table.
-
-    With `only`, the other columns are null and not read; it must include the key and the required columns.
 
     Parameters
     ----------
@@ -89,8 +87,6 @@ def read_table(path: Path, kind: TableKind, only: Collection[str] | None = None)
         Parquet file.
     kind : TableKind
         Declared columns, units and checks.
-    only : collection of str, optional
-        Columns to read; the others are null.
 
     Returns
     -------
@@ -109,11 +105,7 @@ def read_table(path: Path, kind: TableKind, only: Collection[str] | None = None)
     Traceback (most recent call last):
     pipeline.errors.InputError: ...
     """
-    if only:
-        with expecting_table(path, kind):
-            kind.check(pq.read_schema(path).empty_table())
-    table = read_rows(path, kind, only)
-    return kind.check(widened(table, kind) if only else table)
+    return kind.check(read_rows(path, kind))
 
 
 def read_rows(
@@ -123,7 +115,9 @@ def read_rows(
 
     Rows are read by row group, so that a few more are decoded than are returned.
     """
-    with expecting_table(path, kind), parquet_file(path, read_dictionary=kind.categories) as file:
+    there, expected = schema_names(path, kind), f"a {kind.name} table"
+    categories = [name for name in kind.categories if name in there]
+    with expecting_table(path, expected), parquet_file(path, read_dictionary=categories) as file:
         parts, begin = [], 0
         for place in range(file.num_row_groups):
             n_rows = file.metadata.row_group(place).num_rows
@@ -202,7 +196,7 @@ def read_older_batches(path: Path, kind: TableKind) -> Iterator[pa.Table]:
     texts = [column.name for column in kind.columns if column.type == pa.string() and column.name in names]
     categories = [name for name in kind.categories if name in names]
     try:
-        with expecting_table(path, kind), parquet_file(path, read_dictionary=categories + texts) as file:
+        with expecting_table(path, expected), parquet_file(path, read_dictionary=categories + texts) as file:
             for batch in file.iter_batches(ROW_GROUP_ROWS):
                 table = without_empty_columns(pa.Table.from_batches([batch]))
                 yield kind.check(widened(_with_plain_texts(table, texts, path), kind))
@@ -225,14 +219,14 @@ def _with_plain_texts(table: pa.Table, names: Collection[str], path: Path) -> pa
 
 def schema_names(path: Path, kind: TableKind) -> list[str]:
     """The names of a table's columns; InputError where the file is no table."""
-    with expecting_table(path, kind):
+    with expecting_table(path, f"a {kind.name} table"):
         return list(pq.read_schema(path).names)
 
 
 @contextmanager
-def expecting_table(path: Path, kind: TableKind) -> Iterator[None]:
-    """InputError where a file that is to hold a table of this kind is not there, or is no table at all."""
-    where, expected = printable(str(path)), f"a {kind.name} table"
+def expecting_table(path: Path, expected: str) -> Iterator[None]:
+    """InputError where a file that is to hold such a table is not there, or is no table at all."""
+    where = printable(str(path))
     try:
         yield
     except FileNotFoundError:
@@ -244,14 +238,9 @@ def expecting_table(path: Path, kind: TableKind) -> Iterator[None]:
 
 def read_metadata(path: Path, expected: str = "a whole table") -> dict[str, str]:
     """The key-value metadata of a table; InputError where the file is none."""
-    try:
+    with expecting_table(path, expected):
         pairs = pq.read_schema(path).metadata or {}
         return {name.decode(): value.decode() for name, value in pairs.items()}
-    except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
-        if isinstance(error, OSError) and error.errno:
-            raise
-        found = f"a file that is not a Parquet table ({printable(str(error))})"
-        raise InputError(printable(str(path)), found, expected, "copy or write the file again") from None
 
 
 def draft_of(path: Path) -> Path:

@@ -6,7 +6,6 @@ burst that contains it. The rest of a later burst is listed if it is still large
 
 import hashlib
 from collections.abc import Collection, Container, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from itertools import count
@@ -102,18 +101,12 @@ class Screen(StrEnum):
     SLOW = "slow"
 
 
-@dataclass(frozen=True, slots=True)
-class Burst:
-    """Rows of one user's jobs in order of submit, and their lead over all other users (None: not measured)."""
-
-    screen: Screen
-    rows: Ints
-    machine_weeks: float | None = None
-    share: float | None = None
+Lead = tuple[float | None, float | None]
+"""Machine-weeks by which a user's jobs lead over those of all others, and their share in all; None: not measured."""
 
 
 def describe_burst(
-    arrays: JobArrays, rules: BurstRules, burst: Burst, rows: Ints, taken: Container[str]
+    arrays: JobArrays, rules: BurstRules, screen: Screen, rows: Ints, lead: Lead, taken: Container[str]
 ) -> dict[str, Any]:
     """The row of BURSTS for a burst's own jobs (at least one, in order of submit), with an id that is not `taken`."""
     user = arrays.codes("user")[1][arrays.codes("user")[0][rows[0]]]
@@ -122,15 +115,15 @@ def describe_burst(
     runtimes_s = arrays.runtime_s[rows]
     known_s = runtimes_s[~np.isnan(runtimes_s)]
     row = {
-        "burst_id": _burst_id(burst.screen, user, first_s, taken),
-        "screen": str(burst.screen),
+        "burst_id": _burst_id(screen, user, first_s, taken),
+        "screen": str(screen),
         "user": user,
         "n_jobs": len(rows),
         "first_submit_s": first_s,
         "last_submit_s": last_s,
         "span_days": (last_s - first_s) / DAY_S,
-        "share_of_span": burst.share,
-        "machine_weeks": burst.machine_weeks,
+        "share_of_span": lead[1],
+        "machine_weeks": lead[0],
         "alike_procs": _alike(arrays.procs[rows]),
         "alike_application": _alike(np.where(applications < 0, np.nan, applications)),
         "runtime_spread": _spread(runtimes_s, rules.spread_floor_s),
@@ -208,24 +201,25 @@ def find_bursts(arrays: JobArrays, rules: BurstRules, taken: Collection[str] = (
     """BURSTS with ids that are not `taken`, and for each job the row of its burst there (-1: none)."""
     place = np.full(arrays.jobs.num_rows, -1, np.int64)
     rows: dict[str, dict[str, Any]] = {}
-    for burst in _found(arrays, rules):
-        own = burst.rows[place[burst.rows] < 0]
+    for screen, found, lead in _found(arrays, rules):
+        own = found[place[found] < 0]
         # Without the jobs of earlier bursts this one may be too small.
-        if len(own) < min(rules.min_jobs, len(burst.rows)):
+        if len(own) < min(rules.min_jobs, len(found)):
             continue
         place[own] = len(rows)
-        one = describe_burst(arrays, rules, burst, own, taken={*taken, *rows})
+        one = describe_burst(arrays, rules, screen, own, lead, taken={*taken, *rows})
         rows[one["burst_id"]] = one
     columns = {column.name: [one[column.name] for one in rows.values()] for column in BURSTS.columns}
     return BURSTS.build(**columns), place
 
 
-def _found(arrays: JobArrays, rules: BurstRules) -> Iterator[Burst]:
-    """What each screen finds, in the order of the screens."""
-    yield from (Burst(Screen.PROBE, rows) for rows in find_probes(arrays, rules))
-    yield from (Burst(Screen.CRON, rows) for rows in find_timers(arrays))
+def _found(arrays: JobArrays, rules: BurstRules) -> Iterator[tuple[Screen, Ints, Lead]]:
+    """What each screen finds, in the order of the screens: rows in order of submit, and their lead."""
+    yield from ((Screen.PROBE, rows, (None, None)) for rows in find_probes(arrays, rules))
+    yield from ((Screen.CRON, rows, (None, None)) for rows in find_timers(arrays))
     for screen, pace, weeks in (
         (Screen.FLURRY, 1.0, rules.suspect_weeks),
         (Screen.SLOW, rules.slow_pace, rules.slow_weeks),
     ):
-        yield from (Burst(screen, *one) for one in find_segments(arrays, rules, pace, weeks))
+        found = find_segments(arrays, rules, pace, weeks)
+        yield from ((screen, rows, (lead, share)) for rows, lead, share in found)

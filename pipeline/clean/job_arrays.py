@@ -41,6 +41,7 @@ class JobArrays:
     """What the site states: flags that are off, limits, and its own rules."""
     span_s: tuple[float, float] = (EARLIEST_S, LATEST_S)
     """The times that are plausible in the whole log, the end excluded; an instant outside counts as unknown."""
+    _computed: dict[Hashable, Any] = field(default_factory=dict, init=False)
 
     @cached_property
     def submit_s(self) -> Floats:
@@ -126,10 +127,6 @@ class JobArrays:
             self._computed[key] = compute()
         found: T = self._computed[key]
         return found
-
-    @cached_property
-    def _computed(self) -> dict[Hashable, Any]:
-        return {}
 
     @cached_property
     def user_starts(self) -> Ints:

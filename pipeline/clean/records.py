@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import DAY_S, EARLIEST_S, LATEST_S, Bools, Floats, Ints, category_codes, floats
+from pipeline.arrays import DAY_S, EARLIEST_S, LATEST_S, Bools, Floats, Ints, category_codes, floats, matching_places
 from pipeline.clean.job_arrays import JobArrays
 from pipeline.kernels import entry_kernel
 from pipeline.settings import SiteRule
@@ -187,12 +187,10 @@ TEXTS_OF_RULES = ("user", "account", "application", "queue")
 
 def matches(jobs: pa.Table, zone: str, rule: SiteRule, burst_ids: pa.Array | None = None) -> Bools:
     """The jobs that match all values of a rule, with submits as the log has them; without `burst_ids` none has one."""
-    found, submit_s = np.full(jobs.num_rows, rule.burst is None or burst_ids is not None), floats(jobs, "submit_s")
-    for name in TEXTS_OF_RULES:
-        if (wanted := getattr(rule, name)) is not None:
-            found &= _equals(jobs.column(name), wanted)
-    if rule.burst is not None and burst_ids is not None:
-        found &= _equals(burst_ids, rule.burst)
+    found, submit_s = np.zeros(jobs.num_rows, np.bool_), floats(jobs, "submit_s")
+    found[matching_places(jobs, rule.model_dump(include=set(TEXTS_OF_RULES), exclude_none=True))] = True
+    if rule.burst is not None:
+        found &= False if burst_ids is None else _equals(burst_ids, rule.burst)
     if rule.since is not None:
         found &= submit_s >= epoch_s(rule.since, zone)
     if rule.until is not None:

@@ -293,7 +293,7 @@ def opened_rows(path: Path, kind: TableKind) -> Iterator[Any]:
     """The rows of a file as a dataset; InputError where it is no Parquet table, or lacks a column that is read."""
     from pyarrow.dataset import dataset  # noqa: PLC0415  (a query does without it)
 
-    with expecting_table(path, kind):
+    with expecting_table(path, f"a {kind.name} table"):
         yield dataset(str(path), format="parquet")
 
 

@@ -2,7 +2,7 @@
 
 import os
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,11 @@ import pyarrow as pa
 from flows.services.files.os_errors import config_settings
 from flows.services.files.table_files import scratch_folder, write_any, write_any_batches, write_page
 from flows.services.progress import running_stage
-from pipeline.clean import BURST_FLAGS, SCREENED, SET, clean
+from pipeline.clean import BURST_FLAGS, clean
 from pipeline.errors import InputError, TableError, printable
 from pipeline.ingest import ingest
 from pipeline.ingest.jobs_tables import OWN_TABLE
 from pipeline.ingest.privacy import with_hashed_names
-from pipeline.large_tables import StoredTable, parts_of
 from pipeline.report import Report
 from pipeline.schema import Flag
 from pipeline.settings import RunSettings, SiteSettings
@@ -39,18 +38,15 @@ def flagged_jobs(paths: Sequence[Path], settings: RunSettings, log: str = "") ->
     return flagged, report
 
 
-def jobs_of_table(path: Path, only: Collection[str] | None = None) -> pa.Table:
-    """JOBS as a Parquet file has them, with the flags that are set there; InputError where it is no table of jobs.
-
-    With `only`, the other columns are null and not read.
-    """
+def jobs_of_table(path: Path) -> pa.Table:
+    """JOBS as a Parquet file has them, with the flags that are set there; InputError where it is no table of jobs."""
     where = printable(str(path))
     if not path.is_file():
         raise InputError(where, "a folder" if path.is_dir() else "no such file", _EXPECTED, "give the path of one")
     try:
         if (named := read_metadata(path, _EXPECTED).get("table", "another")) != JOBS.name:
             raise InputError(where, f"{printable(named, 40)} table", _EXPECTED, OWN_TABLE)
-        return read_table(path, JOBS, only=only)
+        return read_table(path, JOBS)
     except TableError as error:
         found = f"a table of jobs that breaks its own rules ({printable(str(error), 160).rstrip('.')})"
         raise InputError(where, found, _EXPECTED, "make it anew with walltime ingest") from None
@@ -61,7 +57,6 @@ class Cleaned:
     """A cleaned log: flagged jobs, bursts, effect of the flags, report, settings and source."""
 
     jobs: pa.Table
-    """Only the columns that the screens read and set; the others stay on disk."""
     bursts: pa.Table
     effect: pa.Table
     report: Report
@@ -103,7 +98,7 @@ def _outcome(tier: str, flags: Collection[str | None]) -> str:
 def clean_jobs(path: Path, config: Path | None) -> Cleaned:
     """Clean a table of jobs with a config's settings or the defaults; InputError where it is no table of jobs."""
     settings = with_hashed_names(config_settings(config)) if config else RunSettings()
-    jobs, bursts, effect, report = clean(jobs_of_table(path, only=SCREENED), settings.clean, settings.site)
+    jobs, bursts, effect, report = clean(jobs_of_table(path), settings.clean, settings.site)
     return Cleaned(jobs, bursts, effect, report.check(), settings, path)
 
 
@@ -121,7 +116,7 @@ def write_cleaned(cleaned: Cleaned, out: Path, page: str | None, report: Path | 
         # Without the entries that writing adds.
         added = ("table", "ARROW:schema")
         metadata = {name: text for name, text in read_metadata(cleaned.source).items() if name not in added}
-        staged = [write_any_batches(scratch / out.name, _flagged(cleaned), JOBS, metadata)]
+        staged = [write_any_batches(scratch / out.name, [cleaned.jobs], JOBS, metadata)]
         staged += [write_any(scratch / paths[kind.name].name, table, kind) for kind, table in tables.items()]
         if page is not None and report is not None:
             write_page(report, page)
@@ -129,14 +124,3 @@ def write_cleaned(cleaned: Cleaned, out: Path, page: str | None, report: Path | 
         for draft, path in reversed(list(zip(staged, paths.values(), strict=True))):
             os.replace(draft, path)  # noqa: PTH105
     return paths | ({"page": report} if page is not None and report is not None else {})
-
-
-def _flagged(cleaned: Cleaned) -> Iterator[pa.Table]:
-    """The jobs in batches with all their columns, including those set by cleaning."""
-    start = 0
-    for batch in parts_of(StoredTable(cleaned.source, JOBS)):
-        own = cleaned.jobs.slice(start, batch.num_rows)
-        for name in SET:
-            batch = batch.set_column(batch.column_names.index(name), JOBS.schema().field(name), own.column(name))  # noqa: PLW2901
-        start += batch.num_rows
-        yield JOBS.check(batch)

@@ -77,7 +77,7 @@ def read_columns(path: Path, kind: TableKind, names: Sequence[str] | None = None
 
     InputError where columns are missing.
     """
-    with expecting_table(path, kind), parquet_file(path, memory_map=True) as file:
+    with expecting_table(path, f"a {kind.name} table"), parquet_file(path, memory_map=True) as file:
         missing = [column.name for column in kind.columns if column.name not in file.schema_arrow.names]
         if missing:
             found, expected = f"no column {', '.join(missing)}", f"a {kind.name} table"

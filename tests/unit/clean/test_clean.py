@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from pipeline.clean import BURST_FLAGS, RULES, SCREENED, SET, clean
+from pipeline.clean import BURST_FLAGS, RULES, clean
 from pipeline.schema import Flag
 from pipeline.settings import CleanSettings, SiteRule
-from pipeline.tables import JOBS
 from tests.rows import flags, jobs_of
 
 
@@ -83,16 +82,6 @@ def test_every_flag_has_a_rule_and_a_meaning() -> None:
 def test_an_empty_log_is_no_error() -> None:
     empty = jobs_of([{}]).slice(0, 0)
     assert clean(empty, CleanSettings())[-1].seen.rows == 0
-
-
-def test_cleaning_reads_no_columns_but_those_it_says() -> None:
-    rows = [{"application": f"a{k % 3}", "submit_s": 1_000 + k, "requested_s": 50.0, "nodes": 3} for k in range(40)]
-    jobs = jobs_of([*rows, *({**row, "job_id": f"{k}.two", "restart": 0} for k, row in enumerate(rows))])
-    nothing_else = JOBS.build(**{name: jobs.column(name) for name in SCREENED})
-    whole, *others = clean(jobs, CleanSettings())
-    lean, *same = clean(nothing_else, CleanSettings())
-    assert lean.select(SET).equals(whole.select(SET))
-    assert [str(one) for one in same] == [str(one) for one in others]
 
 
 def test_a_rule_that_names_no_job_is_told() -> None:

@@ -4,14 +4,15 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline import large_tables
-from pipeline.errors import InputError
+from pipeline.errors import InputError, TableError
 from pipeline.large_tables import StoredTable, newest_jobs, parts_of, rows_of, stored
-from pipeline.storage import write_batches
+from pipeline.storage import read_table, write_batches
 from pipeline.tables import JOBS
 
 
@@ -67,6 +68,13 @@ def test_the_bytes_do_not_depend_on_the_batches(tmp_path: Path, monkeypatch: pyt
         assert isinstance(table, StoredTable)
         paths.append(table.path.read_bytes())
     assert paths[0] == paths[1]
+
+
+def test_a_table_without_a_category_breaks_its_declaration(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.parquet"
+    pq.write_table(JOBS_1000.drop_columns(["flag"]), path)
+    with pytest.raises(TableError, match="found columns"):
+        read_table(path, JOBS)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
