@@ -280,7 +280,7 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def write_atomically(path: Path, fill: Callable[[BinaryIO], None]) -> None:
+def write_atomically(path: Path, fill: Callable[[BinaryIO], object]) -> None:
     """Write a file beside `path`, flush it to disk, and put it in place in one step."""
     with drafted(path) as draft, draft.open("xb") as sink:
         fill(sink)
@@ -293,11 +293,7 @@ def write_text(path: Path, text: str) -> Path:
 
 def write_bytes(path: Path, content: bytes) -> Path:
     """Write a file atomically; returns the path."""
-
-    def fill(sink: BinaryIO) -> None:
-        sink.write(content)
-
-    write_atomically(path, fill)
+    write_atomically(path, lambda sink: sink.write(content))
     return path
 
 
