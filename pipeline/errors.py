@@ -69,12 +69,17 @@ def spreadsheet_text(text: str) -> str:
     return f"'{shown}" if text.lstrip(" ").startswith(FORMULA_STARTS) else shown
 
 
-def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
-    """The question whether the most similar known name was meant; `otherwise` where none is similar."""
+def nearest_name(name: str, known: Iterable[str]) -> str | None:
+    """The most similar known name; None where none is similar."""
     import difflib  # noqa: PLC0415  (only a mistyped name needs it)
 
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f"did you mean {printable(near[0])}?" if near else otherwise
+    return next(iter(difflib.get_close_matches(name, list(known), n=1)), None)
+
+
+def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
+    """The question whether the most similar known name was meant; `otherwise` where none is similar."""
+    near = nearest_name(name, known)
+    return f"did you mean {printable(near)}?" if near is not None else otherwise
 
 
 def _escape(character: str) -> str:

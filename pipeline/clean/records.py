@@ -454,7 +454,7 @@ RAMP_MIN_WEEK_JOBS = 28
 def log_edge(arrays: JobArrays) -> Bools:
     """True for a job submitted before the steady part of the log begins or after it ends."""
     # A stable sort takes linear time for a table from ingest, which is in order already.
-    times_s = np.sort(arrays.submit_s[~np.isnan(arrays.submit_s)], kind="stable")
+    times_s: Floats = np.sort(arrays.submit_s[~np.isnan(arrays.submit_s)], kind="stable")
     if not len(times_s):
         return np.zeros(arrays.jobs.num_rows, np.bool_)
     n_head, n_tail = _parted(times_s)
