@@ -454,13 +454,14 @@ RAMP_MIN_WEEK_JOBS = 28
 def log_edge(arrays: JobArrays) -> Bools:
     """True for a job submitted before the steady part of the log begins or after it ends."""
     # A stable sort takes linear time for a table from ingest, which is in order already.
-    times_s: Floats = np.sort(arrays.submit_s[~np.isnan(arrays.submit_s)], kind="stable")
+    times_s = np.sort(arrays.submit_s[~np.isnan(arrays.submit_s)], kind="stable")
     if not len(times_s):
         return np.zeros(arrays.jobs.num_rows, np.bool_)
     n_head, n_tail = _parted(times_s)
     n_head = max(n_head, _ramp(times_s)) if arrays.begins_log else 0
     n_tail = n_tail if arrays.ends_log else 0
-    return (arrays.submit_s < times_s[n_head]) | (arrays.submit_s > times_s[len(times_s) - 1 - n_tail])
+    since_s, until_s = float(times_s[n_head]), float(times_s[len(times_s) - 1 - n_tail])
+    return (arrays.submit_s < since_s) | (arrays.submit_s > until_s)
 
 
 def _parted(times_s: Floats) -> tuple[int, int]:
