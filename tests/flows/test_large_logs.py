@@ -12,8 +12,8 @@ from pipeline import large_tables
 from pipeline.clean import stage
 from pipeline.group import templates
 from pipeline.ingest import OnDisk, records
-from pipeline.large_tables import StoredTable
 from pipeline.publish import Manifest, load_manifest
+from pipeline.schema import TableKind
 
 SAMPLES = Path(__file__).parents[2] / "data_samples"
 CONFIG = """
@@ -54,13 +54,13 @@ def test_no_step_reads_more_jobs_at_a_time_than_the_settings_say(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     n_rows: list[int] = []
-    read = StoredTable.rows
+    read = large_tables.read_rows
 
-    def rows(self: StoredTable, first: int, after: int, columns: Sequence[str] | None = None) -> pa.Table:
+    def rows(path: Path, kind: TableKind, columns: Sequence[str] | None, first: int, after: int) -> pa.Table:
         n_rows.append(after - first)
-        return read(self, first, after, columns)
+        return read(path, kind, columns, first, after)
 
-    monkeypatch.setattr(StoredTable, "rows", rows)
+    monkeypatch.setattr(large_tables, "read_rows", rows)
     monkeypatch.setattr(stage, "BLOCK_JOBS", 2000)
     monkeypatch.setattr(templates, "COMPARE_JOBS", 2000)
     for user in ("pipeline.run", "pipeline.estimate.stage", "pipeline.estimate.estimates", "pipeline.limits.advice"):
