@@ -37,7 +37,9 @@ _ELSEWHERE = {
 def __getattr__(name: str) -> Any:
     """A public name, imported at its first use."""
     if name == "__version__":
-        return import_module("pipeline").RELEASE
+        from pipeline import RELEASE  # noqa: PLC0415
+
+        return RELEASE
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = next((module for module, names in _ELSEWHERE.items() if name in names), "walltime.jobs")
