@@ -40,9 +40,6 @@ _REPORT = "report.json"
 _HOLDER_BYTES = 4096
 _TRIES = 100
 
-Announce = Callable[[str], None]
-"""Told a sentence before a run waits for another one; without one a run ends instead."""
-
 
 class RunInProgressError(InputError):
     """Another run publishes to the same folder."""
@@ -238,38 +235,37 @@ def kept_table(pointer: Path) -> Path | None:
 
 def take_run_lock(
     folder: Path,
-    announce: Announce | None = None,
+    *,
+    waits: bool = False,
     found: str = "another run that publishes here",
     do: str = "try again when it has ended",
 ) -> BinaryIO:
-    """The lock of a folder, held until the handle is closed; RunInProgressError where another process holds it.
+    """The lock of a folder, held until the handle is closed; where another process holds it, this may wait for it.
 
-    With `announce` this waits for the lock instead. `found` and `do` are the words of the failure.
+    Else RunInProgressError, in which `found` and `do` are words of the sentence.
     """
     while (handle := acquire(folder)) is None:
         # `is_held` of another process holds the lock for an instant: then no run is found, and this one tries again.
         if not is_held(folder):
             continue
-        holder = holder_of(folder)
-        if announce is None:
+        if not waits:
             where = printable(str(folder.parent), 1000)
-            raise RunInProgressError(where, f"{found} ({holder})", "one at a time", do)
-        announce(f"waiting for {holder}, which publishes to the same folder.")
+            raise RunInProgressError(where, f"{found} ({holder_of(folder)})", "one at a time", do)
         with suppress(OSError), (folder / LOCK).open("rb") as waited:
             fcntl.flock(waited, fcntl.LOCK_SH)
     return handle
 
 
 @contextmanager
-def locked(folder: Path, announce: Announce | None = lambda _: None) -> Iterator[Path]:
-    """A folder under its lock, without the leftovers of dead writers; by default this waits for the lock.
+def locked(folder: Path, *, waits: bool = True) -> Iterator[Path]:
+    """A folder under its lock, without the leftovers of dead writers.
 
-    Without `announce` RunInProgressError where another process holds the lock. At the end the folder is removed if it
-    is empty, and so are those above it that were made here: a failed first run leaves nothing behind.
+    RunInProgressError where another process holds the lock and this does not wait for it. At the end the folder is
+    removed if it is empty, and so are those above it that were made here: a failed first run leaves nothing behind.
     """
     created = [one for one in folder.parents if not one.exists()]
     try:
-        with take_run_lock(folder, announce):
+        with take_run_lock(folder, waits=waits):
             try:
                 remove_leftovers(folder)
                 yield folder
@@ -285,9 +281,9 @@ def locked(folder: Path, announce: Announce | None = lambda _: None) -> Iterator
                 one.rmdir()
 
 
-def work_folder(output_dir: Path, announce: Announce | None = None) -> AbstractContextManager[Path]:
-    """The work folder of `output_dir` under its lock; RunInProgressError as `locked` raises it."""
-    return locked(output_dir / WORK, announce)
+def work_folder(output_dir: Path) -> AbstractContextManager[Path]:
+    """The work folder of `output_dir` under its lock; RunInProgressError where another run holds it."""
+    return locked(output_dir / WORK, waits=False)
 
 
 def keep_step(

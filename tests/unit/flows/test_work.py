@@ -16,6 +16,7 @@ from pipeline.publish.store import (
     is_held,
     keep_step,
     keep_steps,
+    locked,
     step_folders,
     work_folder,
 )
@@ -107,7 +108,7 @@ def test_a_run_that_waits_begins_when_the_first_one_dies(tmp_path: Path) -> None
     assert holder.pid == first.pid and is_held(work)
     killer = threading.Timer(0.5, first.kill)
     killer.start()
-    with work_folder(tmp_path / "out", lambda _: None):
+    with locked(tmp_path / "out/work"):
         assert first.wait(10) == -signal.SIGKILL
         assert not (work / ".x.1.draft").exists()
         mine = holder_of(work)
