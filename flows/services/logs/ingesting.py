@@ -30,6 +30,7 @@ from pipeline.ingest.sources import find_sources, is_table
 from pipeline.publish.store import keep_tables, kept_table
 from pipeline.report import Report, parsed_json
 from pipeline.settings import IngestSettings, RunSettings, SiteSettings, parse_settings
+from pipeline.storage import sync
 
 _JOBS_SHOWN, _UNREADABLE_SHOWN = 10, 5
 LIVE_DAYS = 7
@@ -117,7 +118,16 @@ def write_jobs(
         raise InputError(printable(table.label), "a table, not a log", "logs to make one of", do)
     beside = out.with_name(f"{out.stem}.unreadable{out.suffix}")
     with scratch_folder(out) as scratch:
-        *_, report = ingest(logs, site, how, earlier, to=OnDisk(out, beside, scratch, write_any_batches))
+        rows, (jobs, lines) = scratch / "rows", (scratch / path.name for path in (out, beside))
+        rows.mkdir()
+        *_, report = ingest(logs, site, how, earlier, to=OnDisk(jobs, lines, rows, write_any_batches))
+        # Both tables change when both are whole. The jobs come last, so that who finds them finds their lines.
+        if lines.exists():
+            lines.replace(beside)
+        else:
+            beside.unlink(missing_ok=True)
+        jobs.replace(out)
+        sync(out.parent)
     return report, {"jobs": out} | ({"unreadable": beside} if beside.exists() else {})
 
 

@@ -1,13 +1,19 @@
 """What cannot be read is kept beside the jobs, listed by reason, and counted so that every line is accounted for."""
 
 import json
+import multiprocessing
+import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from flows.cli.typer_app import application
+from flows.services.files.table_files import write_any_batches
 from flows.services.logs.ingesting import write_jobs
 from pipeline.errors import InputError
+from pipeline.schema import TableKind
 from pipeline.settings import IngestSettings, SiteSettings
 from pipeline.storage import read_table
 from pipeline.tables import UNREADABLE
@@ -78,3 +84,32 @@ def test_a_failure_leaves_what_was_there(jobs: Path) -> None:
         write_jobs([bad / "b.swf"], SiteSettings(), IngestSettings(), bad / "new" / "deep" / "jobs.parquet")
     assert not (bad / "new").exists()
     assert {path.name: path.read_bytes() for path in jobs.parent.iterdir() if path.is_file()} == before
+
+
+@pytest.mark.parametrize("table", ["unreadable", "jobs"])
+def test_a_writer_that_is_killed_leaves_both_tables_as_they_were(jobs: Path, table: str) -> None:
+    """Killed when a table is whole, or half written: jobs and lines of two readings never stand side by side."""
+    before = {path.name: path.read_bytes() for path in jobs.parent.iterdir()}
+    log = jobs.with_name("b.swf")
+    log.write_text(row() + "\n1 2 3\n")
+
+    def dying(path: Path, batches: Iterable[pa.Table], kind: TableKind, facts: Mapping[str, str] | None) -> Path:
+        if kind.name == table:
+            path.with_name(f".{path.name}.{os.getpid()}.draft").write_bytes(b"half")
+            os._exit(9)
+        return write_any_batches(path, batches, kind, facts)
+
+    def write() -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("flows.services.logs.ingesting.write_any_batches", dying)
+            write_jobs([log], SiteSettings(), IngestSettings(), jobs)
+
+    writer = multiprocessing.get_context("fork").Process(target=write)
+    writer.start()
+    writer.join()
+    assert writer.exitcode == 9
+    log.unlink()
+    assert {path.name: path.read_bytes() for path in jobs.parent.iterdir() if path.is_file()} == before
+    log.write_text(row() + "\n")
+    write_jobs([log], SiteSettings(), IngestSettings(), jobs)
+    assert not [path for path in jobs.parent.iterdir() if path.name.startswith(".")]
