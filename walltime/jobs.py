@@ -213,7 +213,7 @@ def estimate(log: Any, jobs: Any, site: Site = None, *, config: str | Path | Non
 
 
 class JobEstimator(Estimator):
-    """Learns once from a log, and predicts runtimes of new jobs as often as asked: `fit`, `predict`, `score`, `plot`.
+    """Learns once from a log, and predicts runtimes of new jobs as often as asked: `fit`, `predict`, `score`.
 
     Parameters
     ----------
