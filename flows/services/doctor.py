@@ -275,7 +275,10 @@ def check_serving(site: Site) -> Iterator[Found]:
 def check_guard(site: Site) -> Iterator[Found]:
     """Where the scheduler gets limits of ours: the guard runs, which gives jobs more time before their limits."""
     folder, settings = live_pointer(site.root).parent, site.settings
-    if settings is not None and settings.export.mode == "limit" and not store.is_held(folder):
+    # OpenPBS itself gives a job more time.
+    if settings is None or settings.export.mode != "limit" or settings.guard.scheduler == "pbs":
+        return
+    if not store.is_held(folder):
         yield "stopped", folder, {"name": site_slug(settings.site.name)}
 
 

@@ -69,7 +69,7 @@ def answer(
     # A version that is chosen by a date answers as it was.
     loaded = state_of(manifest, is_live=as_of_s is None)
     (found,) = answers(loaded, [job], key_file)
-    limit = {"limit": limit_answer(manifest.settings.get("export", {}), found)}
+    limit = {"limit": limit_answer(manifest.settings, found)}
     notes = list(filter(None, [unreliability_note(manifest)]))
     return found | limit | facts_of(loaded) | {"notes": notes, "seconds": time.perf_counter() - began}
 

@@ -135,7 +135,11 @@ def site_of(published: Path, now: Now, asked: Mapping[str, Value] | None = None)
             procs[place[job.job_id]] = max(share * procs[place[job.job_id]], 1.0)
     log = waits.log_of(replace(known, procs=procs), quantiles_s, pools, found.queues.tolist() if found else [])
     held = {job.job_id for job in now.jobs if job.held}
-    told = sorted(place[name] for name in rows if name not in held and not name.startswith("#"))
+    # What is larger than all nodes that are up can start at no time that is known.
+    is_too_large = log.is_told & (procs > log.capacity[log.pool]) & ~(known.start_s <= now.at_s)
+    told = sorted(
+        at for name in rows if name not in held and not name.startswith("#") and not is_too_large[at := place[name]]
+    )
     queue = queue_now(log, now.at_s, np.array(told, np.int64), priority)
     return Site(now, loaded, log, queue, place, found, extra, curve)
 
@@ -206,6 +210,9 @@ def when(published: Path, ids: Sequence[str], now: Now) -> dict[str, Any]:
     return facts_of(site) | {"jobs": [row for row in rows if not ids or row["id"] in ids]}
 
 
+TOO_LARGE = "it asks for more processors than the nodes that are up have"
+
+
 def facts_of(site: Site) -> dict[str, Any]:
     """What is common to all answers."""
     state = site.loaded.state
@@ -230,12 +237,12 @@ def answer_rows(site: Site) -> list[dict[str, Any]]:
         row = {
             "id": job.job_id, "status": STATUS["running" if is_running else "held" if job.held else "queued"],
             "job_owner": job.values.get("user"), "queue_name": job.values.get("queue"),
-            "procs": job.values.get("procs"), "submission_time": job.submit_s, "wallclock_limit": job.planned_s,
-            "wallclock_time": ran_s if is_running else None,
+            "procs": job.values.get("procs"), "submission_time": job.submit_s,
+            "wallclock_limit": job.asked_s or job.planned_s, "wallclock_time": ran_s if is_running else None,
             "dispatch_time": job.start_s if is_running else at_s + wait_s[waits.LEVELS.index(0.5)],
             **by_level("start_s", waits.LEVELS, [at_s + one for one in wait_s]),
             **by_level("left_s", LEFT_SHARES, left_s.get(place, [math.nan] * len(LEFT_SHARES))),
-            "answered_by": way, "note": job.held or None,
+            "answered_by": way, "note": job.held or (None if is_running or place in starts_s else TOO_LARGE),
         }  # fmt: skip
         rows.append({name: None if isinstance(one, float) and math.isnan(one) else one for name, one in row.items()})
     return rows
@@ -248,6 +255,10 @@ def hypothetical(published: Path, job: Mapping[str, Value], now: Now) -> dict[st
     """
     site = site_of(published, now, job)
     own, procs_asked = site.place["#0"], int(job.get("procs") or 1)
+    capacity = float(site.log.capacity[site.log.pool[own]])
+    if site.log.is_told and site.log.past.procs[own] > capacity:
+        found = f"{site.log.past.procs[own]:,.0f} processors"
+        raise InputError("--procs", found, f"at most {capacity:,.0f}, as many as the nodes that are up have")
     runtime_s = np.interp(waits.LEVELS, QUANTILES, site.log.quantiles_s[own])
     rows = []
     for nth, choice in enumerate(site.choices):

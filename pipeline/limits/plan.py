@@ -219,17 +219,24 @@ def _left_comment(job: PendingJob) -> str | None:
     return without_ours(job.comment) if re.fullmatch(r"[ !#-&(-\[\]-~]*", job.comment) else None
 
 
-def limit_answer(export: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
-    """The first limit of a job that has been answered; `export` as a version keeps these settings.
+def limit_answer(settings: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+    """The first limit of a job that has been answered, or on OpenPBS its soft_walltime; `settings` as a version keeps
+    them.
 
     In the answer `planned_s` is what its estimate gives, None where the request stands, and `limit_s` what the mode of
     the run sets. `why_none` is no_request, opted_out, no_gain or the mode; None where the limit is set.
     """
-    job, out, mode = found["job"], export.get("opt_out", {}), export.get("mode", "dry_run")
+    job, export = found["job"], settings.get("export", {})
+    out, mode = export.get("opt_out", {}), export.get("mode", "dry_run")
     named = {"user": "users", "account": "accounts", "queue": "partitions"}
     rules = rules_of(export.get("quantile", SOFT_RULES.quantile), export.get("over_time_limit_min", 0.0))
     quantile_s = np.array([found[f"runtime_s_q{round(100 * rules.quantile)}"]], np.float64)
-    planned_s = float(planned_limits(quantile_s, np.array([job.get("requested_s") or np.nan]), rules)[0])
+    requested_s = float(job.get("requested_s") or np.nan)
+    planned_s = float(planned_limits(quantile_s, np.array([requested_s]), rules)[0])
+    if settings.get("guard", {}).get("scheduler") == "pbs":
+        # The hook takes the quantile as it is: OpenPBS itself gives a job more time, so that nothing is lost.
+        whole_s = float(np.ceil(quantile_s[0]))
+        planned_s = whole_s if whole_s < requested_s else math.nan
     reasons = {
         "no_request": not job.get("requested_s"),
         "opted_out": any(job.get(column) in out.get(names, ()) for column, names in named.items()),

@@ -105,7 +105,8 @@ def test_pbs_home_is_asked_first(tmp_path: Path) -> None:
     folder = tmp_path / "pbs/server_priv/accounting"
     folder.mkdir(parents=True)
     (folder / "20260101").touch()
-    assert f'folder = "{folder}"' in look(None, environment_of(), root).source
+    source = look(None, environment_of(), root).source
+    assert f'folder = "{folder}"' in source and 'scheduler = "pbs"' in source
 
 
 @pytest.mark.parametrize("log", ["none.swf", "notes.txt", "empty.swf"])

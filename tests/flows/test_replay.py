@@ -186,6 +186,11 @@ def test_limits_are_planned_with_the_margin_that_the_sites_over_time_limit_allow
     export = settings.export
     rules = subject_of(name, flagged_jobs(paths, settings)[0], settings, ())[0].rules
     assert planned_limits(np.array([60.0]), np.array([9000.0]), rules).tolist() == [first_s]
-    found = limit_answer(export.model_dump(), {"job": {"requested_s": 9000.0}, "runtime_s_q10": 60.0})
+    found = limit_answer({"export": export.model_dump()}, {"job": {"requested_s": 9000.0}, "runtime_s_q10": 60.0})
     assert found["limit_s"] == first_s
+    # OpenPBS's hook takes the quantile in whole seconds, whatever the margin is.
+    on_pbs = {"export": export.model_dump(), "guard": {"scheduler": "pbs"}}
+    for quantile_s, limit_s in ((5.2, 6.0), (8999.5, None)):
+        found = limit_answer(on_pbs, {"job": {"requested_s": 9000.0}, "runtime_s_q10": quantile_s})
+        assert found["limit_s"] == limit_s
     assert f"margin_s = {first_s / 2:g}" in plugin(export, has_own_name_rules=False).replace('["margin_s"]', "margin_s")

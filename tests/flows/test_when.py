@@ -124,6 +124,18 @@ def test_a_partition_has_its_own_nodes(walltime: Walltime, out: Path, squeue: Ca
     assert first["dispatch_time"] > NOW_S + 600 and second["dispatch_time"] == NOW_S
 
 
+def test_a_job_larger_than_the_nodes_that_are_up_has_no_start(
+    walltime: Walltime, out: Path, squeue: Callable[..., None]
+) -> None:
+    squeue(running(1, NOW_S - 600), waiting(3, cpus=9), waiting(4))
+    rows = {row["id"]: row for row in answered(walltime, out)["jobs"]}
+    assert rows["3"]["start_s_q50"] is None and rows["3"]["answered_by"] is None
+    assert rows["3"]["note"] == "it asks for more processors than the nodes that are up have"
+    assert rows["4"]["start_s_q50"] is not None and rows["4"]["note"] is None
+    refused = walltime("when", "--from", str(out), *AT, *OWN, "--queue", "long", "--procs", "9")
+    assert refused.code == 2 and "found 9 processors, expected at most 8" in refused.err
+
+
 def test_an_idle_machine_is_answered_now(walltime: Walltime, out: Path, squeue: Callable[..., None]) -> None:
     # Two nodes of 4 processors are up: the two jobs with most priority fit them.
     priorities = {3: 10, 4: 20, 5: 30}

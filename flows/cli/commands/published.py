@@ -41,7 +41,8 @@ def show(  # noqa: PLR0911  (a return for each thing that can be shown)
 ) -> Answer | None:
     """Show what a run has published: its manifest, or the rows of a table.
 
-    Times are printed as UTC, as in 2026-01-31T08:00:00Z; with --csv, --out and --json they are seconds since 1970.
+    Times are printed as UTC, as in 2026-01-31T08:00:00Z; with --csv, --out and --json they are seconds since 1970, in
+    a workbook (.xlsx) dates.
     The table `unreadable` has the number of unreadable records for each reason, then the records.
     Table errors compares the estimate at submit with the runtime, for the jobs that ended last: the largest errors
     first, each with what may explain it.

@@ -97,7 +97,9 @@ def when(
     ctx: typer.Context,
     published: Path = shared.FROM,
     job: str | None = option("--job ID", "Only these jobs, with commas between them; default: all that wait or run."),
-    scheduler: Literal["slurm", "pbs"] = option("--for", "The scheduler that lists queue and nodes.", "slurm"),
+    scheduler: Literal["slurm", "pbs"] | None = option(
+        "--for", "The scheduler that lists queue and nodes; default: guard.scheduler of the published run."
+    ),
     queue_file: Path | None = option(
         "--queue-file FILE", "The output of squeue --json or qstat -f -F json, instead of running it."
     ),
@@ -125,11 +127,13 @@ def when(
     from flows.services.schedulers import SCHEDULERS
     from flows.services.when import Now, hypothetical, queue_in
     from flows.services.when import when as answered
+    from pipeline.publish import load_manifest
 
     own = [f"--{name.replace('_', '-')}" for name in JOB_OPTIONS]
     check_mode(ctx, "--procs", is_on=procs is not None, own=own, shared=("--from", "--for", "--queue-file", "--at"))
     at_s = None if at is None else float(instant_s("--at", at, "UTC"))
-    program = SCHEDULERS[scheduler]
+    of_run = load_manifest(published).settings.get("guard", {}).get("scheduler", "slurm")
+    program = SCHEDULERS[scheduler or of_run]
     if queue_file:
         now = queue_in(queue_file, program, at_s)
     else:

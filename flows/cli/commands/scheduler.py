@@ -141,7 +141,9 @@ def limits(
         manifest = load_manifest(published_folder(given))
         # That of the published run, from which look-ups are exported.
         mode = manifest.settings.get("export", {}).get("mode", "dry_run")
-        facts = {"folder": str(manifest.root), "run_id": manifest.run_id, "mode": mode} | limit_facts(manifest)
+        scheduler = manifest.settings.get("guard", {}).get("scheduler", "slurm")
+        facts = {"folder": str(manifest.root), "run_id": manifest.run_id, "mode": mode, "scheduler": scheduler}
+        facts |= limit_facts(manifest)
         return Answer(facts, view_limit_status(facts))
     name, past = limit_log(given, of_memory=memory)
     with running_stage("recommend memory" if memory else "recommend requests"):
@@ -324,6 +326,9 @@ def _first_kind(row: Mapping[str, Any]) -> str:
 def view_limit_status(found: Mapping[str, Any]) -> Iterator[Block]:
     """Jobs that were planned shorter, how often limits were raised, and whether a job ended by one, by week."""
     yield f"The published run {found['run_id']} has export.mode {found['mode']}."
+    if found["scheduler"] == "pbs":
+        yield "OpenPBS gives each job more time by itself, and its records do not say who set a soft_walltime."
+        return
     if not found["weeks"]:
         yield "No job that Walltime planned with a shorter limit has ended yet."
         return

@@ -223,12 +223,13 @@ def _bad_condition(error: duckdb.Error, columns: Sequence[str]) -> InputError:
 _STORY_SQL = """
 SELECT cluster, job_id, restart, user, account, application, queue, procs, nodes, gpus, requested_s, submit_s, start_s,
        start_s - submit_s AS wait_s, end_s, runtime_s, state, exit_code, flag, group_id
-FROM jobs WHERE job_id = $job_id ORDER BY cluster, restart"""
+FROM jobs WHERE job_id = $job_id OR starts_with(job_id, $job_id || '.') ORDER BY cluster, job_id, restart"""
 
 
 def story_of_job(manifest: Manifest, job_id: str) -> list[dict[str, Any]]:
     """What is known of a job, a dict a record: its values, its estimate at the submit and `why` it may be off.
 
+    The name of PBS's server may be left out: 170 is 170.server, too.
     The quantiles are None for a job that is not among the ended ones that the version compares. InputError where the
     version has no such job.
     """
@@ -238,8 +239,9 @@ def story_of_job(manifest: Manifest, job_id: str) -> list[dict[str, Any]]:
     from flows.services.published.worst_estimates import errors_of_version  # noqa: PLC0415
 
     errors = errors_of_version(manifest)
-    own = errors.filter(pc.equal(errors.column("job_id"), job_id)).to_pylist()
-    told = {(row["cluster"], row["restart"]): row for row in own}
+    own = errors.filter(pc.starts_with(errors.column("job_id"), job_id)).to_pylist()
+    told = {(row["cluster"], row["job_id"], row["restart"]): row for row in own}
     names = (*QUANTILES, "runtime_quantile", "why")
     unknown = dict.fromkeys(names)
-    return [row | {n: told.get((row["cluster"], row["restart"]), unknown)[n] for n in names} for row in records]
+    keys = [(row["cluster"], row["job_id"], row["restart"]) for row in records]
+    return [row | {n: told.get(key, unknown)[n] for n in names} for key, row in zip(keys, records, strict=True)]
