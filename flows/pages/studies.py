@@ -166,15 +166,17 @@ def _by_part(
     result: BacktestResult, part: str, column: str, nominal: float | None, title: str, caption: str
 ) -> charts.Chart:
     """A line per method, the best one on top, against the nominal share if there is one."""
-    methods = [row["estimator"] for row in result.ranked[: charts.N_RANKED]]
     known = [row for row in result.rows(part) if row[column] is not None]
+    has_line = {row["estimator"] for row in known}
+    ranked_first = enumerate(row["estimator"] for row in result.ranked[: charts.N_RANKED])
+    methods = {method: place for place, method in ranked_first if method in has_line}
     # Months are sorted by time; sizes already come in rising order.
     values = list(dict.fromkeys(row["part_value"] for row in known))
     values = sorted(values) if part == "month" else values
     if not values:
         return charts.Chart("", ())
     marks: list[charts.Mark] = [charts.rule(y=nominal, dash="5 3")] if nominal else []
-    for place, method in reversed(list(enumerate(methods))):
+    for method, place in reversed(methods.items()):
         at = {row["part_value"]: row[column] for row in known if row["estimator"] == method}
         heights, width = [at.get(value, np.nan) for value in values], 2.0 if place == 0 else 1.0
         marks.append(charts.Line(range(len(values)), heights, charts.colour_of(place), width, title=method))
@@ -188,7 +190,7 @@ def _by_part(
         f"{axis.label.capitalize()} by {BY[part]}, {values[0]} to {values[-1]}, a line for each of "
         f"{', '.join(methods)}."
     )
-    legend = [charts.Key(method, charts.colour_of(place)) for place, method in enumerate(methods)]
+    legend = [charts.Key(method, charts.colour_of(place)) for method, place in methods.items()]
     return charts.Chart(alt, [charts.Panel(marks, charts.named_steps(values, BY[part]), axis)], caption, legend, title)
 
 
