@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flows.pages.blocks import Block, Detail, Facts, Grid, between, columns, number, percent_3_digits
+from flows.pages.blocks import Block, Detail, Facts, Grid, Heading, between, columns, number, percent_3_digits
 from flows.pages.charts import Axis, Bars, Chart, Dots, Line, Mark, Panel, colour_of, percent_label
 from pipeline.errors import InputError
 from pipeline.phases.occurrences import Occurrences, standard_errors
+from pipeline.schema import plural
 
 Row = Mapping[str, Any]
 
@@ -107,14 +108,19 @@ def phases_page(found: Row, phases: pa.Table, points: pa.Table) -> str:
     run = Occurrences.of(points)
     if not run.is_timed:
         raise InputError("--report", "intervals without times", "measured times of them", "give --times CSV too")
+    n_ranks = run.rows.shape[1]
     intro = (
         f"The run is {_repetition(found)}. It took {number(float(run.time_s.sum()))} s on "
-        f"{number(run.rows.shape[1])} ranks. Phases are parts of the program that the run repeats. Timing some "
-        "occurrences of each on another machine predicts the runtime there.",
+        f"{number(n_ranks)} {plural('rank', n_ranks)}. Phases are parts of the program that the run repeats. Timing "
+        "some occurrences of each on another machine predicts the runtime there.",
     )
     index = {row["phase_id"]: at for at, row in enumerate(_by_share(found["phases"]))}
     colours = np.array([colour_of(index[phase]) for phase in run.phase.tolist()])
-    blocks = (*view_phases(found), Detail([_whole(run, colours), _kept(phases), _errors(phases, points)]))
+    blocks = (
+        Heading("What the run repeats"),
+        *view_phases(found),
+        Detail([_whole(run, colours), _kept(phases), _errors(phases, points)]),
+    )
     return page_of("Phases", found["trace_id"], blocks, intro, "Source: Wong, Rexachs and Luque 2014 (PAS2P).")
 
 
