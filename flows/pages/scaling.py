@@ -98,15 +98,14 @@ def _one_series(one: Row, requested: Sequence[int] = (), *, asks: bool = True) -
     axis = axis_of_series(one)
     yield from _answer(one, asks=asks)
     yield series_chart(one)
-    yield Grid("Measured and predicted", over_axis(axis, PREDICTIONS), _measured_and_predicted(one))
-    is_measured, rows = "reliability" in one, one["predictions"] or one.get("curve", ())
+    is_measured = "reliability" in one
+    below = None if is_measured else lambda row: row["advice"] or ""
+    yield Grid("Measured and predicted", over_axis(axis, PREDICTIONS), _measured_and_predicted(one), below=below)
     if is_measured:
-        yield from _advice(rows)
+        yield from _advice(one["predictions"] or one.get("curve", ()))
         yield from _doubts(one, requested)
         yield from _screening(one)
     else:
-        # Of a log the table has the advice of each row.
-        yield from [row["advice"] for row in rows if row["advice"]][:1]
         yield from (row["words"] for row in one["patterns"] if row["words"])
     if across := one.get("across"):
         first = across[0]
@@ -282,8 +281,8 @@ def series_page(
     order = "those that gain from processors first, then those with most jobs; "
     more = f", {order}{number(hidden)} more are not shown" if hidden else ""
     intro: list[Block] = [
-        f"{len(series)} series{more}. Bands contain 80% or 95% of new runs, if the future is like the past; those of "
-        "counts that never ran are paler.",
+        f"{len(series)} series{more}. Intervals contain 80% or 95% of new runs, if the future is like the past; those "
+        "of counts that never ran are paler.",
         doubt,
     ]
     if asked and asked["name"] is not None and asked["best_procs"] is not None:
