@@ -182,11 +182,11 @@ def _section(
 def _tables(facts: Row) -> Iterator[Block]:
     yield from _section(
         "Use and waits by day", "days", columns("by_day"), facts["days"][::-1],
-        "The last 28 days of the log (UTC), newest first. Utilisation needs `site.max_procs` in the config.",
+        "The 28 days (UTC) up to the last submit, newest first. Utilisation needs `site.max_procs` in the config.",
     )  # fmt: skip
     yield from _section(
         "Failures of the last seven days", "failures", columns("failures"), facts["failures"],
-        "Jobs that ended in the last seven days of the log. The five names with the most processor-hours lost, for "
+        "Jobs that ended in the seven days up to the last end. The five names with the most processor-hours lost, for "
         "each of application, account and queue, and with `--users` of user."
         if facts["failures"] else "The log names no job that failed, was cancelled or reached its time limit in its "
         "last seven days.",
@@ -208,13 +208,14 @@ def _tables(facts: Row) -> Iterator[Block]:
     )  # fmt: skip
     yield from _section(
         "Queues and waits", "queues", columns("queues"), facts["queues"],
-        "Jobs submitted in the last 28 days of the log. The wait is from submit to start.",
+        "Jobs submitted in the 28 days up to the last submit. The wait is from submit to start.",
     )  # fmt: skip
     yield queue_picture(newest_answers(facts["starts"]))
     yield from _section(
         "Worst estimates of the last seven days", "worst", columns("worst", **BY_USER), facts["worst"],
-        "Largest difference between the estimate at the submit and the runtime. `walltime show errors` has all, by day "
-        "and by job." if facts["worst"] else "No estimate of this version can be compared with a runtime.",
+        "Jobs of the last seven days by submit, with the largest difference between the estimate at the submit and the "
+        "runtime. `walltime show errors` has all, by day and by job."
+        if facts["worst"] else "No estimate of this version can be compared with a runtime.",
     )  # fmt: skip
     yield from _section(
         "Allocated but idle", "unused", WASTE, facts["waste"], *facts["silent_requests"],
@@ -258,7 +259,7 @@ def _first_screen(facts: Row) -> show.Figures:
     return show.Figures((
         Figure(
             minute(facts["newest_job"]) or "unknown", "Newest job",
-            f"UTC. Tables made {minute(facts['made'])}.{' Jobs by day of submit:' if facts['days'] else ''}",
+            f"UTC, its end. Tables made {minute(facts['made'])}.{' Jobs by day of submit:' if facts['days'] else ''}",
             _days(facts["days"]), "days",
         ),
         Figure(
@@ -290,7 +291,7 @@ def _unused(row: Row) -> tuple[str, str, str]:
     """The unused processor-hours, or where the log has no CPU time those requested and not used, and other waste."""
     others = {"GPU-hours": row["unused_gpu_hours"], "GiB-hours": row["unused_gib_hours"]}
     parts = [f"of {number(row['proc_hours'])} allocated"]
-    parts += [f"{name} {number(value)}" for name, value in others.items() if value is not None]
+    parts += [f"unused {name} {number(value)}" for name, value in others.items() if value is not None]
     if row["unused_proc_hours"] is not None:
         return number(row["unused_proc_hours"]), "Unused processor-hours", "; ".join(parts) + "."
     beside = "; ".join(["The log has no CPU time", *parts[1:]]) + "."
