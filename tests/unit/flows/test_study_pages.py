@@ -44,3 +44,9 @@ def test_what_is_printed_of_a_hostile_log_steers_no_terminal(capsys: object) -> 
     print_blocks(backtest_blocks([tried(HOSTILE)], "size"))
     shown = capsys.readouterr().out  # type: ignore[attr-defined]
     assert "\x1b[31m" not in shown and "\\x1b[31m" in shown and "last_two *" in shown
+
+
+def test_a_legend_names_only_methods_that_its_chart_draws() -> None:
+    figures = backtest_page([tried("here")]).split("<figure>")[1:]
+    # last_two gives a median and no other quantile, so it has errors and no coverage.
+    assert ["</i>last_two</li>" in figure.replace("\n", "") for figure in figures] == [True, True, False, False]
