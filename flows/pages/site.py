@@ -146,7 +146,8 @@ def _is_in(table: pa.Table, names: list[str]) -> pa.ChunkedArray:
 
 def site_page(facts: Row) -> str:
     """The page of a site; the same facts give the same bytes."""
-    footer = f"Tables by Walltime {facts['code']}, run {facts['run_id']}; `walltime report --out DIR --json` prints the same figures."
+    again = "`walltime report --out DIR --json` prints the same figures."
+    footer = f"Tables by Walltime {facts['code']}, run {facts['run_id']}; {again}"
     blocks = (_first_screen(facts), *_tables(facts))
     return page_of("Walltime: site", facts["site"], blocks, _state(facts), footer, has_script=True)
 
