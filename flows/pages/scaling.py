@@ -288,9 +288,7 @@ def series_page(
     if asked and asked["name"] is not None and asked["best_procs"] is not None:
         is_sure = asked["best_reliability"] == "ok"
         doubt = "" if is_sure else f" (low confidence: {asked['best_reliability']})"
-        intro.append(
-            Lead(f"Ask for {number(asked['best_procs'])}", f": {asked['best_why']} in its largest group{doubt}.")
-        )
+        intro.append(Lead(f"Ask for {asked['best_count']}", f": {asked['best_why']} in its largest group{doubt}."))
     blocks: list[Block] = []
     for nth, one in enumerate(series):
         shown = _one_series(one, asks=asked is None)

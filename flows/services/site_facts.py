@@ -21,7 +21,7 @@ from pipeline.errors import InputError
 from pipeline.publish import Manifest
 from pipeline.publish.versions import blocked_versions, stored_versions
 from pipeline.report import Report, Tally, total
-from pipeline.schema import Flag
+from pipeline.schema import Flag, axis_of, counted
 
 SAMPLE_ROWS = 7
 
@@ -211,6 +211,7 @@ def application_rows(manifest: Manifest) -> list[dict[str, Any]]:
         best: dict[str, Any] = next(iter(group["choices"]), {})
         row["advice"] = next(iter(group["answer"]), None)
         row |= {f"best_{name}": best.get(name) for name in ("procs", "why", "reliability")}
+        row["best_count"] = counted(best["procs"], axis_of(group["axis"])) if best else None
     return found
 
 

@@ -27,7 +27,7 @@ from pipeline.usage.waste import KIB_PER_GIB, USERS, Intensity, carbon
 MOST_GROUPS = 5
 """Matching groups to list, those with most jobs; the others are only counted."""
 
-_SHOWN = ("group_id", "label", "n_jobs", "n_sizes")
+_SHOWN = ("group_id", "label", "axis", "n_jobs", "n_sizes")
 Row = Mapping[str, Any]
 
 
@@ -168,7 +168,7 @@ def _ask(row: Mapping[str, Any], advised: Mapping[str | None, Mapping[str, Any]]
     said = []
     if row["kind"] == "application" and (best := advised.get(row["name"])) and best["best_procs"] != row["usual_procs"]:
         doubt = "reliable" if best["best_reliability"] == "ok" else f"doubtful: {best['best_reliability']}"
-        said.append(f"{counted(best['best_procs'], Axis.PROCS)} by scaling advice for its largest group ({doubt})")
+        said.append(f"{best['best_count']} by scaling advice for its largest group ({doubt})")
     if row["ask_procs"] is not None:
         said.append(f"{counted(row['ask_procs'], Axis.PROCS)}, not {row['usual_procs']:,} ({_rests(row, 'procs')})")
     if row["ask_mem_kib"] is not None:
