@@ -107,14 +107,15 @@ def with_quantiles(
     a quantile that is not between these.
     """
     wanted = {f"runtime_s_q{100 * share:g}": float(share) for share in np.atleast_1d(quantiles)}
+    most = 100 - 200 * shares[0]
     for level in levels:
-        if 0 < level <= 1:
-            raise InputError("predict", f"levels with {level:g}", "per cent, as in levels=[80]")
+        if not 1 < level <= most:
+            expected = f"per cent, above 1 and up to {most:g}, as in levels=[80]"
+            raise InputError("predict", f"levels with {level:g}", expected)
         wanted |= {f"runtime_s_lo{level:g}": (100 - level) / 200, f"runtime_s_hi{level:g}": (100 + level) / 200}
     for name, share in wanted.items():
         if not shares[0] <= share <= shares[-1]:
-            expected = f"levels up to 95 and quantiles from {shares[0]:g} to {shares[-1]:g}"
-            raise InputError("predict", f"a quantile of {share:g}", expected)
+            raise InputError("predict", f"a quantile of {share:g}", f"one from {shares[0]:g} to {shares[-1]:g}")
         above = int(np.clip(np.searchsorted(shares, share), 1, len(shares) - 1))
         low, high = ndtri(shares[above - 1]), ndtri(shares[above])
         part = (ndtri(share) - low) / (high - low)

@@ -89,7 +89,7 @@ def test_an_estimator_is_fitted_once_and_answers_as_the_function() -> None:
     assert list(model.predict(pa.Table.from_pandas(asked)).column_names) == [*asked, "runtime_s_q50"]
     later = log.assign(submit_s=log["end_s"].max() + 1)
     assert -1 < model.score(later) < 1
-    with pytest.raises(wt.WalltimeError, match="levels up to 95"):
+    with pytest.raises(wt.WalltimeError, match="levels with 99, expected per cent, above 1 and up to 95"):
         model.predict(asked, levels=[99])
 
 

@@ -64,7 +64,7 @@ def test_x_and_y_apart_give_the_same_model_and_keep_the_index() -> None:
     array = wt.ScalingModel().fit(RUNS[["procs"]].to_numpy(), RUNS["runtime_s"].to_numpy())
     assert array.predict([[2], [4]]).tolist() == found["runtime_s_q50"].tolist()[1:3]
     assert model.score(RUNS[["procs"]], RUNS["runtime_s"]) == whole.score(RUNS) > 0.99
-    with pytest.raises(wt.WalltimeError, match=r"levels up to 95"):
+    with pytest.raises(wt.WalltimeError, match=r"levels with 99, expected per cent, above 1 and up to 95"):
         model.predict(RUNS[["procs"]], levels=[99])
 
 
@@ -138,7 +138,9 @@ def test_two_methods_of_one_name_are_refused() -> None:
 
 def test_a_level_below_one_per_cent_and_a_method_that_is_none_are_refused() -> None:
     model = wt.ScalingModel().fit(RUNS)
-    with pytest.raises(wt.WalltimeError, match=r"levels with 0.8, expected per cent, as in levels=\[80\]"):
+    with pytest.raises(
+        wt.WalltimeError, match=r"levels with 0.8, expected per cent, above 1 and up to 95, as in levels=\[80\]"
+    ):
         model.predict(RUNS[["procs"]], levels=[0.8])
     assert "runtime_s_q25" in model.predict(RUNS[["procs"]], quantiles=0.25).columns
     with pytest.raises(wt.WalltimeError, match="no method 5, expected one of"):
