@@ -54,6 +54,9 @@ RETRY_S = 5.0
 """Wait after a failed round: a controller that comes back ends jobs past their limits within half a minute."""
 SLURM_CONF = "/etc/slurm/slurm.conf"
 """Where Slurm has its configuration unless told otherwise."""
+ASKED = ("user", "job_name", "queue", "requested_s", "procs", "gpus", "gpu_type")
+"""The values of a job that its estimate depends on."""
+MOST_ANSWERS = 100_000
 KNOWN_S = 60.0
 """So long after its submit sacct should know a job."""
 MOST_ASKED = 1000
@@ -81,6 +84,8 @@ class Guard:
     _compared: tuple[float, float] | None = None
     """The setting and slurmctld's OverTimeLimit (min) when they were last compared."""
     _signals: dict[int, bool] = field(default_factory=dict)
+    _answers: dict[tuple[Any, ...], Sequence[float] | None] = field(default_factory=dict)
+    """Quantiles by a look-up's stamp, whether rules of the site decide names, and a job's values of ASKED."""
 
     def __post_init__(self) -> None:
         self._known = self.settings()
@@ -184,7 +189,7 @@ class Guard:
         if self.is_dry_run or not changes:
             return {}
         said = schedulers.change_limits(changes, self.environment)
-        now_s = {job.job_id: job.planned_s for job in SLURM.queued(self.environment)}
+        now_s = schedulers.limits_s(self.environment)
         # A job that is not there any more has ended.
         wrong = [one.job.job_id for one in changes if now_s.get(one.job.job_id, one.to_s) != one.to_s]
         return dict.fromkeys(wrong, said or "its limit is still another one")
@@ -224,8 +229,17 @@ class Guard:
                 raise WalltimeError(f"The newest job of the look-up ended {age_days:.0f} days ago: no limit is set.")
             # The names that rules of the site decide stand in the look-up.
             by_rules = None if self._known.ingest.application_rules else application_of
-            found = {job.job_id: lookup.estimate(lookup.values_of(job.values, by_rules)) for job in jobs}
-        return {job_id: one.quantiles_s for job_id, one in found.items() if one is not None}
+            if len(self._answers) > MOST_ANSWERS:
+                self._answers.clear()
+            found = dict[str, Sequence[float]]()
+            for job in jobs:
+                key = (lookup.facts.get("stamp"), by_rules is None, *map(job.values.get, ASKED))
+                if key not in self._answers:
+                    one = lookup.estimate(lookup.values_of(job.values, by_rules))
+                    self._answers[key] = None if one is None else one.quantiles_s
+                if (quantiles_s := self._answers[key]) is not None:
+                    found[job.job_id] = quantiles_s
+        return found
 
 
 T = TypeVar("T")

@@ -1,6 +1,7 @@
 """`walltime guard` over a fake squeue and scontrol: hostile names, exact arguments, failures, signals, withdrawal."""
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 
 from flows.services.guard import Guard
 from flows.services.published.published_folder import live_pointer
-from flows.services.schedulers import SLURM
+from flows.services.schedulers import SLURM, limits_s
 from flows.services.settings_and_logs import run_settings
 from pipeline.export.lookup_file import lookup_file
 from pipeline.export.scheduler_files import HEARTBEAT_FILE, LOOKUP_FILE
@@ -30,7 +31,17 @@ Walltime = Callable[..., Outcome]
 HOSTILE = '$(reboot) `id` "; rm -rf / #\n7|8\x1b[31m\u202e --yes JobId=1'
 SAY = "sys.stdout.write(open({!r}).read())"
 SQUEUE = r"""
-print(open({!r}).read())
+said = open({!r}).read()
+if "--json" in sys.argv:
+    print(said)
+    sys.exit(0)
+for job in json.loads(said)["jobs"]:
+    tasks, task = job["array_task_string"], job["array_task_id"]
+    part = "_[%s]" % tasks if tasks else "" if task is None else "_%d" % task
+    days, minutes = divmod(job["time_limit"], 1440)
+    limit = "%d:%02d:00" % divmod(minutes, 60)
+    job_id = str(job["array_job_id"] or job["job_id"]) + part
+    print(job["job_id"], job_id, "%d-%s" % (days, limit) if days else limit)
 """
 SET = limit_comment("limit", "stamp=ab", 60, 600)
 SEEN = limit_comment("limit", "stamp=ab", None, 600)
@@ -103,7 +114,8 @@ def test_one_round_raises_and_sets_by_calls_without_a_shell(walltime: Walltime, 
     comment = set_[2].partition("=")[2]
     assert (asked_s_of(comment), set_s_of(comment)) == (36_000.0, 3600.0)
     assert site.limits() == {7: 60, 8: 75, 9: 60, 10: 600}
-    assert site.squeue.calls == [["--all", "--json"]] * 3, "once to see, and after each call"
+    verified = ["--all", "--noheader", "--format=%A %i %l"]
+    assert site.squeue.calls == [["--all", "--json"], verified, verified], "once to see, and after each call"
     assert all("reboot" not in word for update in site.scontrol.updates for word in update)
     assert abs(int(site.heartbeat.read_text()) - time.time()) < 60
     assert guarded(walltime, site)["changes"] == [], "nothing is done twice"
@@ -385,3 +397,11 @@ def test_an_id_names_the_tasks_meant(site: Site, changes: dict[str, Any], job_id
     site.queue(slurm_job(7, **changes))
     (job,) = SLURM.queued({**os.environ, "SQUEUE_STATES": "RUNNING"})
     assert (job.job_id, job.fault) == (job_id, fault)
+
+
+def test_a_limit_is_found_by_the_name_that_changes_a_job(site: Site) -> None:
+    said = site.folder / "limits.said"
+    said.write_text("7 7 10:00\n6 5+1 1-00:30:00\n4 4_[1,3-9:2%2] 1:00:00\n12 4_0 UNLIMITED\n")
+    Program(site.folder, "squeue", SAY.format(str(said)))
+    found = limits_s(os.environ)
+    assert [found[one] for one in ("7", "6", "4_[1,3-9:2]", "4_0")] == [600.0, 88_200.0, 3600.0, math.inf]
