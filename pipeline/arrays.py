@@ -181,6 +181,15 @@ def row_codes(*columns: Numbers) -> Ints:
     return first
 
 
+def median(values: Floats) -> float:
+    """np.median to the bit, NaN included, without importing masked arrays (0.02 s of a query)."""
+    if not len(values):
+        return np.nan
+    ordered = np.sort(values)
+    middle = ordered.take([(len(values) - 1) // 2, len(values) // 2]).mean()
+    return np.nan if np.isnan(ordered[-1]) else float(middle)
+
+
 def grouped_jobs(jobs: pa.Table, columns: Iterable[str]) -> pa.Table:
     """The jobs that have a group, with these columns alone: a copy of all columns would double the memory of a log."""
     names = dict.fromkeys(("group_id", *columns))

@@ -5,7 +5,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.arrays import list_values, lists
+from pipeline.arrays import list_values, lists, median
 
 
 @given(st.lists(st.none() | st.lists(st.floats(width=64), max_size=4)))
@@ -23,3 +23,10 @@ def test_lists_of_truths_and_texts_come_back(flags: list[list[bool] | None], wor
         encodable = [row for row in rows if row is None or all(str(one).isascii() for one in row)]
         found = list_values(lists([None if row is None else np.array(row, dtype) for row in encodable], kind))
         assert [None if row is None else row.tolist() for row in found] == encodable
+
+
+@given(st.lists(st.floats(-1e300, 1e300) | st.just(np.nan), max_size=9))
+def test_a_median_is_that_of_numpy(numbers: list[float]) -> None:
+    values = np.array(numbers)
+    expected = np.median(values) if numbers else np.nan
+    assert np.array_equal(median(values), expected, equal_nan=True)
