@@ -62,7 +62,7 @@ def answer(
     """The answer to one job, given as values of JOBS columns, in plain values; `seconds` is the time it took.
 
     The value `at` is the submit time, by default the time of the State, or LATER. `as_of_s` chooses an earlier version,
-    as `reading` does. InputError where tables are missing or empty.
+    as `read_version` does. InputError where tables are missing or empty.
     """
     began = time.perf_counter()
     manifest = read_version(published, as_of_s)

@@ -136,7 +136,7 @@ def site_of(published: Path, now: Now, asked: Mapping[str, Value] | None = None)
     log = waits.log_of(replace(known, procs=procs), quantiles_s, pools, found.queues.tolist() if found else [])
     held = {job.job_id for job in now.jobs if job.held}
     # What is larger than all nodes that are up can start at no time that is known.
-    is_too_large = log.is_told & (procs > log.capacity[log.pool]) & ~(known.start_s <= now.at_s)
+    is_too_large = log.is_told & log.exceeds_pool & ~(known.start_s <= now.at_s)
     told = sorted(
         at for name in rows if name not in held and not name.startswith("#") and not is_too_large[at := place[name]]
     )
@@ -210,9 +210,6 @@ def when(published: Path, ids: Sequence[str], now: Now) -> dict[str, Any]:
     return facts_of(site) | {"jobs": [row for row in rows if not ids or row["id"] in ids]}
 
 
-TOO_LARGE = "it asks for more processors than the nodes that are up have"
-
-
 def facts_of(site: Site) -> dict[str, Any]:
     """What is common to all answers."""
     state = site.loaded.state
@@ -222,6 +219,9 @@ def facts_of(site: Site) -> dict[str, Any]:
         "processors": float(site.log.capacity.sum()),
         "record": waits.figures(site.found.cases, site.now.at_s) if site.found else {},
     }  # fmt: skip
+
+
+TOO_LARGE = "it asks for more processors than the nodes that are up have"
 
 
 def answer_rows(site: Site) -> list[dict[str, Any]]:
@@ -255,15 +255,15 @@ def hypothetical(published: Path, job: Mapping[str, Value], now: Now) -> dict[st
     """
     site = site_of(published, now, job)
     own, procs_asked = site.place["#0"], int(job.get("procs") or 1)
-    capacity = float(site.log.capacity[site.log.pool[own]])
-    if site.log.is_told and site.log.past.procs[own] > capacity:
+    if site.log.is_told and site.log.exceeds_pool[own]:
+        capacity = float(site.log.capacity[site.log.pool[own]])
         found = f"{site.log.past.procs[own]:,.0f} processors"
         raise InputError("--procs", found, f"at most {capacity:,.0f}, as many as the nodes that are up have")
     runtime_s = np.interp(waits.LEVELS, QUANTILES, site.log.quantiles_s[own])
     rows = []
     for nth, choice in enumerate(site.choices):
         place, procs = site.place[f"#{nth}"], int(choice.get("procs") or 1)
-        if nth and site.log.past.procs[place] > site.log.capacity[site.log.pool[place]]:
+        if nth and site.log.exceeds_pool[place]:
             continue
         asked = with_another(site.queue, place)
         (start_s,), (way,) = waits.starts(asked, np.array([len(asked.waits) - 1]), site.found)

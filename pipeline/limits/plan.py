@@ -219,6 +219,11 @@ def _left_comment(job: PendingJob) -> str | None:
     return without_ours(job.comment) if re.fullmatch(r"[ !#-&(-\[\]-~]*", job.comment) else None
 
 
+def scheduler_of(settings: Mapping[str, Any]) -> str:
+    """The scheduler of a run, slurm or pbs; `settings` as a version keeps them."""
+    return str(settings.get("guard", {}).get("scheduler", "slurm"))
+
+
 def limit_answer(settings: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
     """The first limit of a job that has been answered, or on OpenPBS its soft_walltime; `settings` as a version keeps
     them.
@@ -232,11 +237,12 @@ def limit_answer(settings: Mapping[str, Any], found: Mapping[str, Any]) -> dict[
     rules = rules_of(export.get("quantile", SOFT_RULES.quantile), export.get("over_time_limit_min", 0.0))
     quantile_s = np.array([found[f"runtime_s_q{round(100 * rules.quantile)}"]], np.float64)
     requested_s = float(job.get("requested_s") or np.nan)
-    planned_s = float(planned_limits(quantile_s, np.array([requested_s]), rules)[0])
-    if settings.get("guard", {}).get("scheduler") == "pbs":
+    if scheduler_of(settings) == "pbs":
         # The hook takes the quantile as it is: OpenPBS itself gives a job more time, so that nothing is lost.
         whole_s = float(np.ceil(quantile_s[0]))
         planned_s = whole_s if whole_s < requested_s else math.nan
+    else:
+        planned_s = float(planned_limits(quantile_s, np.array([requested_s]), rules)[0])
     reasons = {
         "no_request": not job.get("requested_s"),
         "opted_out": any(job.get(column) in out.get(names, ()) for column, names in named.items()),

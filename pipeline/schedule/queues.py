@@ -60,6 +60,11 @@ class Log:
         return found
 
     @cached_property
+    def exceeds_pool(self) -> Bools:
+        """Per job whether it asks for more processors than its pool has."""
+        return self.past.procs > self.capacity[self.pool]
+
+    @cached_property
     def leave_s(self) -> Floats:
         """When each job left the queue, started or not."""
         return np.minimum(self.past.start_s, self.past.end_s)

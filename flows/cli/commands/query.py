@@ -127,13 +127,13 @@ def when(
     from flows.services.schedulers import SCHEDULERS
     from flows.services.when import Now, hypothetical, queue_in
     from flows.services.when import when as answered
+    from pipeline.limits.plan import scheduler_of
     from pipeline.publish import load_manifest
 
     own = [f"--{name.replace('_', '-')}" for name in JOB_OPTIONS]
     check_mode(ctx, "--procs", is_on=procs is not None, own=own, shared=("--from", "--for", "--queue-file", "--at"))
     at_s = None if at is None else float(instant_s("--at", at, "UTC"))
-    of_run = load_manifest(published).settings.get("guard", {}).get("scheduler", "slurm")
-    program = SCHEDULERS[scheduler or of_run]
+    program = SCHEDULERS[scheduler or scheduler_of(load_manifest(published).settings)]
     if queue_file:
         now = queue_in(queue_file, program, at_s)
     else:

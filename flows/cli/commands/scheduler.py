@@ -135,15 +135,15 @@ def limits(
     from flows.services.published.published_folder import published_folder
     from pipeline.estimate.estimates import PROMISE
     from pipeline.evaluate.request_advice import recommended_memory, recommended_requests
+    from pipeline.limits.plan import scheduler_of
     from pipeline.publish import load_manifest
 
     if status:
         manifest = load_manifest(published_folder(given))
         # That of the published run, from which look-ups are exported.
         mode = manifest.settings.get("export", {}).get("mode", "dry_run")
-        scheduler = manifest.settings.get("guard", {}).get("scheduler", "slurm")
-        facts = {"folder": str(manifest.root), "run_id": manifest.run_id, "mode": mode, "scheduler": scheduler}
-        facts |= limit_facts(manifest)
+        facts = {"folder": str(manifest.root), "run_id": manifest.run_id, "mode": mode}
+        facts |= {"scheduler": scheduler_of(manifest.settings)} | limit_facts(manifest)
         return Answer(facts, view_limit_status(facts))
     name, past = limit_log(given, of_memory=memory)
     with running_stage("recommend memory" if memory else "recommend requests"):

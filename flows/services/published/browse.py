@@ -47,7 +47,7 @@ class ShownTable:
 def shown_table(
     given: Path | None, as_of_s: int | None, name: str, *, users: bool = False
 ) -> Iterator[ShownTable | None]:
-    """The table that a command line means: of a published folder, as `reading` finds its version, or of a file.
+    """The table that a command line means: of a published folder, as `read_version` finds its version, or of a file.
 
     A file is a table that `walltime ingest` wrote, with that of the unreadable records beside it; None for the latter
     where every record could be read. InputError where there is no such table, or a condition cannot be used. Of table
