@@ -7,6 +7,7 @@ import numpy as np
 
 from pipeline.arrays import HOUR_S, Bools, Floats, Ints
 from pipeline.estimate.history import History
+from pipeline.schedule.time_left import knots_of
 
 WINDOW_S = 30 * 86_400.0
 """Jobs that were submitted longer before the instant are taken to have left."""
@@ -75,9 +76,7 @@ class Log:
         usual_s = np.outer(self.limit_s, USUAL_RATIOS)
         is_known = np.isfinite(self.quantiles_s.sum(axis=1, keepdims=True))
         known_s = np.where(is_known, self.quantiles_s, usual_s)
-        last_s = np.maximum(known_s[:, -1], self.limit_s)
-        steps = np.log(np.maximum(np.column_stack([np.ones(len(known_s)), known_s, last_s]), 1.0))
-        return np.maximum.accumulate(steps, axis=1)
+        return knots_of(known_s, np.maximum(known_s[:, -1], self.limit_s))
 
     @cached_property
     def hours(self) -> "StartHours":

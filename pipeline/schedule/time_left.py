@@ -158,6 +158,11 @@ def _scale_s(quantiles_s: Floats, limit_s: Floats) -> Floats:
 def _knots(quantiles_s: Floats, limit_s: Floats, grace_s: float) -> Floats:
     """(jobs, 8): the knots of each job's curve; the last one is beyond the limit."""
     beyond_s = quantiles_s[:, -1] ** 2 / np.maximum(quantiles_s[:, -2], LEAST_S)
-    last_s = np.maximum(beyond_s, np.nan_to_num(limit_s) + grace_s)
-    logs = np.log(np.maximum(np.column_stack([np.ones(len(last_s)), quantiles_s, last_s]), LEAST_S))
-    return np.maximum.accumulate(logs, axis=1) + _APART * np.arange(logs.shape[1])
+    knots = knots_of(quantiles_s, np.maximum(beyond_s, np.nan_to_num(limit_s) + grace_s))
+    return knots + _APART * np.arange(knots.shape[1])
+
+
+def knots_of(quantiles_s: Floats, last_s: Floats) -> Floats:
+    """(jobs, 8): the knots at SHARES of curves through these quantiles, whose last knots are at these runtimes, s."""
+    steps = np.log(np.maximum(np.column_stack([np.ones(len(last_s)), quantiles_s, last_s]), LEAST_S))
+    return np.maximum.accumulate(steps, axis=1)
