@@ -311,8 +311,8 @@ def _doubts(one: Row, requested: Sequence[int]) -> Iterator[str]:
     """The reliability, and which requested counts are doubtful or cannot be predicted from a single size."""
     rows = one["predictions"]
     if one["reliability"]:
-        largest = number(one["observations"][-1]["procs"])
-        yield f"Reliability at {largest} {axis_of_series(one).units}: {one['reliability']}"
+        largest = counted(one["observations"][-1]["procs"], axis_of_series(one))
+        yield f"Reliability at {largest}: {one['reliability']}"
     if one["reliability"] == "ok" and (far := [number(row["procs"]) for row in rows if row["reliability"] != "ok"]):
         yield f"No reliable prediction at {', '.join(far)}: each row gives its reasons."
     answered = {row["procs"] for row in rows}

@@ -164,10 +164,10 @@ def choices(options: Sequence[Row], settings: CostSettings) -> list[dict[str, An
 IN_WORDS = {
     "one_size": "one processor count", "wide_group": "repeats differ widely", "tail_unidentified": "scaling goes on",
     "runner_up": "several fits equally good", "few_sizes": "few processor counts", "off_law": "no law fits these runs",
-    "high_error": "the law misses a count",
+    "high_error": "the predictions miss a count that ran",
     "far": "far from the runs",
     "wide": "wide interval", "few": "few later runs", "missed": "later runs missed",
-    "broken": "the law misses a count",
+    "broken": "the predictions miss a count that ran",
 }  # fmt: skip
 """The codes of reliability in words."""
 
@@ -291,13 +291,19 @@ def superlinear(options: Sequence[Row], axis: Axis) -> list[str]:
 def _doubts(chosen: Sequence[Row], options: Sequence[Row], rows: Sequence[Row], axis: Axis) -> list[str]:
     """What to do about doubtful recommendations, and where a count beyond the largest that ran may be faster."""
     counts = {choice["procs"] for choice in chosen}
-    doubtful = [row for row in rows if row["procs"] in counts and row["reliability"] != "ok"]
-    lines = [f"{counted(row['procs'], axis)}: {row['advice']}" for row in doubtful if row["advice"]]
+    told = dict[str, list[float]]()
+    for row in rows:
+        if row["procs"] in counts and row["reliability"] != "ok" and row["advice"]:
+            told.setdefault(row["advice"], []).append(row["procs"])
     largest = max((row for row in options if row["log_sd"] is not None), key=lambda row: row["procs"], default=None)
     if largest and largest["procs"] in counts:
         beyond = [row for row in rows if row["procs"] > largest["procs"] and row["runtime_s"] < largest["runtime_s"]]
-        lines += [row["advice"] for row in beyond[:1] if row["advice"]]
-    return list(dict.fromkeys(lines))
+        told |= {row["advice"]: [] for row in beyond[:1] if row["advice"] and row["advice"] not in told}
+    lines = []
+    for advice, of in told.items():
+        named = ", ".join([*(f"{n:,.0f}" for n in of[:-1]), *(counted(n, axis) for n in of[-1:])])
+        lines.append(f"{named}: {advice}" if named else advice)
+    return lines
 
 
 def energy_rows(observations: Sequence[Row]) -> list[dict[str, Any]]:

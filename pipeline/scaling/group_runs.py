@@ -63,7 +63,7 @@ ADVICE = {
     "missed": "The 80% interval contained {share:.0%} of the latest {n} later runs; it should contain 80%.",
     "few": "Too few later runs have been compared with this row to judge it: {n} of the {enough} needed.",
     "far": "Beyond the counts that ran: only the law of the group tells.",
-    "broken": "The law misses a count that ran by more than 10%, and no run on this count is known.",
+    "broken": "The laws miss a count that ran by more than 10%, and no run on this count is known.",
 }  # fmt: skip
 
 

@@ -259,7 +259,7 @@ SENTENCES = {
     "runner_up": "{run}: fits with average parallelism from {low:.0f} to {high} are about equally good.{outcome}",
     "few_sizes": "{run}: {n_points:.0f} processor counts hardly tell the laws apart.{outcome}",
     "off_law": "The law misses the runs on {procs:.0f} {units}; their median is used there.",
-    "high_error": "The law misses one processor count by {error:.0%}: look at its runs.",
+    "high_error": "The predictions miss the runs on one processor count by {error:.0%}: look at them.",
     "far": "No run is known beyond {largest:.0f} or below {smallest:.0f} {units}.",
     "useful": "The chosen law gains nothing beyond {useful:.0f} {units}.",
 }
@@ -367,17 +367,20 @@ def _rivals(series: FittedSeries, rows: Ints) -> tuple[Bools, tuple[Floats, Floa
 
 
 def _misses(series: FittedSeries, rows: Ints, procs: Floats) -> tuple[Floats, Bools]:
-    """Per row: the largest relative error of its law at a size of the fit, |1 - T/t| (Deshmeh 2013, Table 3); and
-    whether the law misses the median of repeats on its count by MISSED_ERRORS standard errors and by a high error."""
+    """Per row: the largest relative error of its curve at a size of the fit, |1 - T/t| (Deshmeh 2013, Table 3); and
+    whether the law misses the median of repeats on its count by MISSED_ERRORS standard errors and by a high error.
+
+    The curve is what is published; where it follows the runs, the law alone may miss them.
+    """
     rules, ids = series.rules, pa.array(series.chosen["group_id"], pa.string())
     observations = series.observations.filter(pc.is_in(series.observations.column("group_id").cast(pa.string()), ids))
     group = _index(observations.column("group_id").to_pylist(), series.chosen["group_id"])
     counts, median_s = floats(observations, "procs"), floats(observations, "runtime_s_median")
     n_jobs, run_sd = ended_jobs(observations), series.observed.run_sd[group]
-    ratio = of_laws(series.chosen[group], "runtime_s", counts) / median_s
-    distance = np.abs(np.log(ratio))
+    distance = np.abs(np.log(of_laws(series.chosen[group], "runtime_s", counts) / median_s))
     limit = MISSED_ERRORS * np.sqrt(median_variance(run_sd, n_jobs, rules.measured_log_sd))
     is_missed = (n_jobs > 1) & (distance > np.maximum(limit, rules.high_log_error))
+    ratio = np.exp(series.observed.curve(group, counts).log_s) / median_s
     error, is_fitted = np.zeros(len(series.chosen)), floats(observations, "fit_weight") != 0.0
     np.fmax.at(error, group[is_fitted], np.abs(1.0 - ratio[is_fitted]))
     seen = _index(zip(rows, procs, strict=True), zip(group, counts, strict=True))
