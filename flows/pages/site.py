@@ -183,46 +183,49 @@ def _section(
 def _tables(facts: Row) -> Iterator[Block]:
     yield from _section(
         "Use and waits by day", "days", columns("by_day"), facts["days"][::-1],
-        "The 28 days (UTC) up to the last submit, newest first. Utilisation needs `site.max_procs` in the config.",
+        "The last 28 days (UTC) before the newest submitted job, newest day first. For the utilisation, set "
+        "`site.max_procs` in the config.",
     )  # fmt: skip
     yield from _section(
         "Failures of the last seven days", "failures", columns("failures"), facts["failures"],
-        "Jobs that ended in the seven days up to the last end. The five names with the most processor-hours lost, for "
-        "each of application, account and queue, and with `--users` of user."
-        if facts["failures"] else "The log names no job that failed, was cancelled or reached its time limit in its "
-        "last seven days.",
+        "Jobs that ended in the seven days before the newest submitted job, or later. The table shows the five "
+        "applications, accounts and queues that lost the most processor-hours, and users with `--users`."
+        if facts["failures"] else "In its last seven days the log has no job that failed, was cancelled or reached its "
+        "time limit.",
     )  # fmt: skip
     if facts["user_queues"]:
         yield from _section(
             "Users and queues", "users", columns("users", **BY_USER), facts["user_queues"],
-            "The log has no application names. Most processor-hours first. `walltime query` estimates a job of one of "
-            "them, by `--user`, `--account` or `--queue`.",
+            "The log has no application names. Rows are sorted by processor-hours. `walltime query` estimates a job of "
+            "a row with `--user`, `--account` or `--queue`.",
             source="walltime show jobs --csv",
         )  # fmt: skip
     applications = facts["applications"]
     yield from _section(
         "Applications", "groups", APPLICATIONS, applications,
-        "Most processor-hours first. Reliable: the share of the kept jobs whose processor count has a prediction with "
-        "reliability ok (its 80% interval contained its share of later runs, and the ends are within 2.5 times). The "
-        "advice is for the largest group, as `walltime scaling advise` gives it.",
+        "Rows are sorted by processor-hours. Reliable: the share of the kept jobs whose processor count has a "
+        "prediction with reliability ok. Such a prediction has an 80% interval that contained about 80% of later runs, "
+        "and its upper end is at most 2.5 times its lower end. The advice is that of `walltime scaling advise` for the "
+        "largest group.",
         n_all=len(applications) + facts["n_hidden"], id="applications",
     )  # fmt: skip
     yield from _section(
         "Queues and waits", "queues", columns("queues"), facts["queues"],
-        "Jobs submitted in the 28 days up to the last submit. The wait is from submit to start.",
+        "Jobs submitted in the 28 days before the newest submitted job. The wait is the time from submit to start.",
     )  # fmt: skip
     yield queue_picture(newest_answers(facts["starts"]))
     yield from _section(
         "Worst estimates of the last seven days", "worst", columns("worst", **BY_USER), facts["worst"],
-        "Jobs of the last seven days by submit, with the largest difference between the estimate at the submit and the "
-        "runtime. `walltime show errors` has all, by day and by job."
+        "The jobs submitted in the last seven days whose runtime differed most from the estimate at their submit. "
+        "`walltime show errors` lists all jobs."
         if facts["worst"] else "No estimate of this version can be compared with a runtime.",
     )  # fmt: skip
     yield from _section(
         "Allocated but idle", "unused", WASTE, facts["waste"], *facts["silent_requests"],
-        "Unused processor-hours and GPU-hours are allocated ones less CPU time: logs do not measure GPUs. Requested, "
-        "not used: processor-hours from the end of a job to its time limit. Each figure rests on the jobs that have "
-        "its values. `walltime show waste` is this table."
+        "Unused processor-hours are the allocated ones minus the CPU time. Unused GPU-hours are computed in the same "
+        "way, because logs do not measure the use of GPUs. Requested, not used: processor-hours between the end of a "
+        "job and its time limit. Each number is computed only from jobs that have the values it needs. `walltime show "
+        "waste` prints this table."
         if facts["waste"] else "This version has no table of waste.",
         id="waste", source="walltime show waste --csv",
     )  # fmt: skip
@@ -232,23 +235,25 @@ def _tables(facts: Row) -> Iterator[Block]:
     )  # fmt: skip
     yield from _section(
         "Estimates by week", "weeks", columns("promise"), facts["promise"],
-        'How many jobs were inside the 80% interval of the estimate at their submit, by week of submit. By chance the '
-        'share lies between "at least" and "at most" (95%).',
+        "The share of jobs whose runtime was inside the 80% interval of the estimate at their submit, by week of "
+        'submit. The 95% confidence interval of the share is from "at least" to "at most".',
     )  # fmt: skip
     yield from _section(
-        "Jobs planned with shorter limits", "limits", columns("limit_weeks"), facts["limits"]["weeks"],
-        "By week of their ends. A limit is raised before the job reaches it. `walltime limits --status` is this table."
-        if facts["limits"]["weeks"] else "No job that Walltime planned with a shorter limit has ended yet.",
+        "Jobs with shorter limits", "limits", columns("limit_weeks"), facts["limits"]["weeks"],
+        "By the week in which the jobs ended. A limit is raised before the job reaches it. `walltime limits --status` "
+        "prints this table."
+        if facts["limits"]["weeks"] else "No job with a shorter limit of Walltime has ended yet.",
     )  # fmt: skip
     yield from _section(
         "How jobs are grouped", "templates", TEMPLATES, facts["templates"],
-        "Templates compared; jobs that share a template's values form a group. The score is the error on later jobs, a "
-        f"little lower for the share of work in series. {facts['grouping'] or ''}",
+        "The templates that were compared. A template is a list of columns of jobs, such as account+queue. Jobs with "
+        "the same values in these columns form a group. The score is the error on later jobs minus a bonus for "
+        f"processor-hours in scalability series; the lowest score is the best. {facts['grouping'] or ''}",
     )  # fmt: skip
     yield from _section(
         "Nights", "nights", NIGHTS, facts["nights"],
-        "Published versions, newest first, with the change since the version before. `walltime versions list` names "
-        "them.",
+        "The published versions, newest first, with the change since the version before. `walltime versions list` "
+        "lists them.",
     )  # fmt: skip
 
 
@@ -260,13 +265,14 @@ def _first_screen(facts: Row) -> show.Figures:
     return show.Figures((
         Figure(
             minute(facts["newest_job"]) or "unknown", "Newest job",
-            f"UTC, its end. Tables made {minute(facts['made'])}.{' Jobs by day of submit:' if facts['days'] else ''}",
+            f"Its end, UTC. The tables were made {minute(facts['made'])}."
+            f"{' Jobs by day of submit:' if facts['days'] else ''}",
             _days(facts["days"]), "days",
         ),
         Figure(
-            percent(week["coverage_80"]) if week else "–", "Coverage of the 80% interval",
-            f"of {number(week['n_jobs'])} jobs, week from {week['week']} ({percent(week['lo95'])} to "
-            f"{percent(week['hi95'])})." if week else "No week has enough jobs to measure it.",
+            percent(week["coverage_80"]) if week else "–", "Runtimes inside the 80% interval",
+            f"of {number(week['n_jobs'])} jobs in the week from {week['week']} (95% confidence: "
+            f"{percent(week['lo95'])} to {percent(week['hi95'])})." if week else "No week has enough jobs.",
             _promise(facts["promise"]), "weeks",
         ),
         Figure(
@@ -274,9 +280,9 @@ def _first_screen(facts: Row) -> show.Figures:
             link="unused",
         ),
         Figure(
-            number(planned), "Jobs planned shorter",
+            number(planned), "Jobs with a shorter limit",
             f"The limits of {number(raised)} had to be raised." if planned
-            else f"No job was planned with a shorter limit: export.mode is {facts['mode']}.",
+            else f"No job was given a shorter time limit, because export.mode is {facts['mode']}.",
             link="limits",
         ),
         Figure(

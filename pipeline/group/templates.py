@@ -233,8 +233,8 @@ def _choice(compared: list[TemplateFigures], default: Template, earlier: Templat
         return earlier, f"the previous run chose it, and none scores better by over {KEEP_MARGIN:.0%}"
     if kept and kept is not best:
         return best.template, f"it scores better than {'+'.join(earlier)} by more than {KEEP_MARGIN:.0%}"
-    bonus = "a bonus for processor-hours in scalability series"
-    return best.template, f"it has the best score: the least error on later jobs, with {bonus}"
+    score = "the error on later jobs minus a bonus for processor-hours in scalability series"
+    return best.template, f"it has the best score, which is {score}"
 
 
 def _by_memory(compared: list[TemplateFigures], default: Template) -> Template:
