@@ -43,9 +43,9 @@ from flows.prefect import server_address
 from flows.services.files.os_errors import os_failure
 from flows.services.files.process_guards import deny_world_writing
 from flows.services.initialising import site_slug
+from flows.services.logs import run_settings, sacct_table
 from flows.services.run import running
 from flows.services.run_record import BlockedVersionError
-from flows.services.settings_and_logs import run_settings, sacct_table
 from pipeline.arrays import DAY_S
 from pipeline.errors import ConfigError, InputError, WalltimeError, printable
 from pipeline.publish import Manifest

@@ -24,9 +24,9 @@ import pyarrow.parquet as pq
 from flows.services.files.os_errors import config_settings
 from flows.services.initialising import program_failure, site_slug
 from flows.services.limits import limit_facts
+from flows.services.logs import listed_paths
 from flows.services.published.published_folder import live_pointer
 from flows.services.run_record import LAST_RUN, SERVED, SERVING, read_last_run
-from flows.services.settings_and_logs import listed_paths
 from pipeline.errors import InputError, printable
 from pipeline.export.lookup_file import is_whole
 from pipeline.export.lookup_reader import Lookup

@@ -24,10 +24,9 @@ import pyarrow.compute as pc
 
 from flows.services import schedulers
 from flows.services.files.os_errors import naming_path, sentence_of
-from flows.services.logs.ingesting import accumulated_jobs
+from flows.services.logs import listed_paths, sacct_table
 from flows.services.published.published_folder import CONTINUES, continued, live_pointer, live_state
 from flows.services.schedulers import SCHEDULERS, SLURM
-from flows.services.settings_and_logs import listed_paths
 from flows.services.when import note_starts, read_starts
 from pipeline import code_version
 from pipeline.application_names import application_of
@@ -314,7 +313,7 @@ class Watch:
         """
         before, settings = self._seen, self.settings
         if settings.source.kind == "sacct":
-            table = self._seen = accumulated_jobs(settings, now_s)
+            table = self._seen = sacct_table(settings, now_s)
             if table == before and not is_forced:
                 return None
             parts = parts_of(StoredTable(table, JOBS))

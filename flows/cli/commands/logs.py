@@ -12,6 +12,7 @@ from flows.cli.options import argument, check_mode, option
 from flows.pages.activity import showing_stages
 from flows.pages.blocks import Answer, Block, Exact, Facts, Grid, columns, notes, report_grid, wrote
 from flows.services.quantities import chosen_names, instant, words
+from pipeline.errors import printable
 
 if TYPE_CHECKING:
     from pipeline.report import Report
@@ -50,13 +51,22 @@ def ingest(
       walltime ingest dump.txt --timezone Europe/Oslo --out jobs.parquet
       walltime ingest --live --since 2026-01-01 --out jobs.parquet --update
     """
-    from flows.services.logs.ingesting import inspected, log_sources, settings_of, write_jobs
+    from flows.services.files.os_errors import config_settings
+    from flows.services.logs import inspected, log_sources, replaced, write_jobs
+    from pipeline.ingest.inspect import inspect
+    from pipeline.settings import RunSettings
 
     shared = ("--config", "--format", "--site", "--timezone", "--key-file")
     check_mode(ctx, "--dry-run", is_on=dry_run, own=("--all",), shared=shared)
-    settings = settings_of(config, format=format, site=site, timezone=timezone, key_file=key_file)
+    given = {
+        "site.name": site, "site.timezone": timezone, "site.key_file": key_file,
+        "site.anonymise": True if key_file else None, "ingest.format": format,
+    }  # fmt: skip
+    where = "the command line" if config is None else printable(str(config))
+    settings = replaced(config_settings(config) if config else RunSettings(), given, where)
     if dry_run:
-        found = inspected(paths or [], settings, is_all=all)
+        read = inspect([Path(path) for path in paths or []], settings.site, settings.ingest, is_all=all)
+        found = [inspected(one) for one in read]
         is_read = any(not one["error"] for one in found)
         return Answer({"logs": found}, view_inspections(found), exit_code=0 if is_read else UNREADABLE_EXIT)
     if out is None:
@@ -123,8 +133,8 @@ def clean(
       walltime clean jobs.parquet --out flagged.parquet --report page.html --config my-site.toml
     """
     from flows.pages.clean import clean_blocks, cleaning_page
+    from flows.services.cleaning import clean_jobs, paths_of, write_cleaned
     from flows.services.files.table_files import check_paths
-    from flows.services.logs.cleaning import clean_jobs, paths_of, write_cleaned
 
     check_paths({"--out": out}, report, [jobs, *paths_of(out).values()])
     cleaned = clean_jobs(jobs, config)
@@ -169,7 +179,7 @@ def backtest(
     """
     from flows.pages.studies import backtest_blocks, backtest_page
     from flows.services.files.table_files import check_paths, write_any_batches, write_joined, write_page
-    from flows.services.settings_and_logs import resolve
+    from flows.services.logs import resolve
     from flows.services.studies import run_backtest, ways
     from pipeline.evaluate.methods import METHODS
     from pipeline.ingest.sources import find_sources
@@ -233,7 +243,7 @@ def replay(
     """
     from flows.pages.studies import replay_blocks, replay_facts, replay_page
     from flows.services.files.table_files import write_joined, write_page
-    from flows.services.settings_and_logs import settings_and_logs
+    from flows.services.logs import settings_and_logs
     from flows.services.studies import chosen_cases, run_replay
     from pipeline.schedule.what_if import WITH_METHOD
     from pipeline.schedule.workload import Shakes

@@ -77,9 +77,9 @@ def run(
 
 def _made(command: Literal["run", "rerun"], arguments: dict[str, Any], *, is_plain: bool, verbose: bool) -> "Manifest":
     """The version that the command makes: under Prefect where the user has configured a server of it, else plainly."""
+    from flows.services.logs import listed_paths, run_settings
     from flows.services.run.running import rerun_and_keep, run_and_publish
     from flows.services.run_record import RunLog, run_log
-    from flows.services.settings_and_logs import listed_paths, run_settings
 
     config = Path(arguments["config"])
     settings = run_settings(config, arguments["site"], arguments["output_dir"])

@@ -177,7 +177,7 @@ def guard(
       walltime guard my-site.toml --withdraw
     """
     from flows.services.guard import FOLLOWED, Guard, Watch, watching_alone
-    from flows.services.settings_and_logs import run_settings
+    from flows.services.logs import run_settings
 
     if once + dry_run + withdraw > 1:
         raise InputError("the command line", "more than one of them", "one of --once, --dry-run and --withdraw")

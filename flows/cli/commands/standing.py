@@ -86,7 +86,7 @@ def serve(
 
     from flows.cli.typer_app import print_answer
     from flows.prefect.serving import serve_site, served_of, serving_lock
-    from flows.services.settings_and_logs import listed_paths, run_settings
+    from flows.services.logs import listed_paths, run_settings
 
     settings = run_settings(config)
     listed_paths(settings, config)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from flows.services.settings_and_logs import find_logs
+from flows.services.logs import find_logs
 from pipeline.errors import ConfigError, InputError
 from pipeline.schema import Flag
 from pipeline.settings import RunSettings, load_settings, parse_settings

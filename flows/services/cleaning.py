@@ -1,8 +1,8 @@
-"""Flagged jobs for commands that score or replay a log, and what `walltime clean` does with a table of jobs."""
+"""What `walltime clean` does with a table of jobs: flags, bursts, the effect of leaving them out."""
 
 import os
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,45 +11,14 @@ import pyarrow as pa
 
 from flows.services.files.os_errors import config_settings
 from flows.services.files.table_files import scratch_folder, write_any, write_any_batches, write_page
-from flows.services.progress import running_stage
+from flows.services.logs import jobs_of_table
 from pipeline.clean import BURST_FLAGS, clean
-from pipeline.errors import InputError, TableError, printable
-from pipeline.ingest import ingest
-from pipeline.ingest.jobs_tables import OWN_TABLE
 from pipeline.ingest.privacy import with_hashed_names
 from pipeline.report import Report
 from pipeline.schema import Flag
 from pipeline.settings import RunSettings, SiteSettings
-from pipeline.storage import read_metadata, read_table
+from pipeline.storage import read_metadata
 from pipeline.tables import BURSTS, EFFECT, JOBS
-
-_EXPECTED = "a table of jobs, as walltime ingest writes it"
-
-
-def flagged_jobs(paths: Sequence[Path], settings: RunSettings, log: str = "") -> tuple[pa.Table, Report]:
-    """JOBS of some logs with their flags, and the report of ingest; InputError where a log cannot be read.
-
-    `log` is the name that progress shows.
-    """
-    with running_stage(f"{printable(log, 40)}: read" if log else "read") as stage:
-        jobs, _, report = ingest(paths, settings.site, settings.ingest)
-        stage.report = report
-    flagged, *_ = clean(jobs, with_hashed_names(settings).clean, settings.site)
-    return flagged, report
-
-
-def jobs_of_table(path: Path) -> pa.Table:
-    """JOBS as a Parquet file has them, with the flags that are set there; InputError where it is no table of jobs."""
-    where = printable(str(path))
-    if not path.is_file():
-        raise InputError(where, "a folder" if path.is_dir() else "no such file", _EXPECTED, "give the path of one")
-    try:
-        if (named := read_metadata(path, _EXPECTED).get("table", "another")) != JOBS.name:
-            raise InputError(where, f"{printable(named, 40)} table", _EXPECTED, OWN_TABLE)
-        return read_table(path, JOBS)
-    except TableError as error:
-        found = f"a table of jobs that breaks its own rules ({printable(str(error), 160).rstrip('.')})"
-        raise InputError(where, found, _EXPECTED, "make it anew with walltime ingest") from None
 
 
 @dataclass(frozen=True, slots=True)
