@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.errors import InputError, printable
+from pipeline.errors import ConfigError, InputError, printable
 
 if TYPE_CHECKING:
     from pipeline.settings import RunSettings
@@ -80,16 +80,19 @@ def read_text(path: Path, expected: str) -> str:
 
 
 def config_settings(config: Path) -> RunSettings:
-    """The settings of a TOML file; InputError where it cannot be read."""
-    from pipeline.settings import load_settings  # noqa: PLC0415  (a query without a config starts faster)
+    """The settings of a TOML file; InputError names file, key, what was found and what is valid."""
+    import tomllib  # noqa: PLC0415  (a query without a config starts faster)
 
+    from pipeline.settings import parse_settings  # noqa: PLC0415
+
+    name = printable(str(config))
     try:
-        read_text(config, "a TOML config in UTF-8")
-        return load_settings(config)
+        return parse_settings(tomllib.loads(read_text(config, "a TOML config in UTF-8")), name)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        failure: InputError = ConfigError(name, f"a TOML error ({error})", "valid TOML")
     except InputError as error:
-        if config.suffix == ".toml" or not ("TOML error" in error.found or "no UTF-8" in error.found):
-            raise
-        name = printable(str(config))
-        raise InputError(
-            name, "a file that is no TOML", "a TOML config", f"make one for a log with walltime init --log {name}"
-        ) from None
+        failure = error
+    if config.suffix != ".toml" and ("TOML error" in failure.found or "no UTF-8" in failure.found):
+        do = f"make one for a log with walltime init --log {name}"
+        failure = InputError(name, "a file that is no TOML", "a TOML config", do)
+    raise failure
