@@ -1,6 +1,5 @@
 """What `walltime clean` does with a table of jobs: flags, bursts, the effect of leaving them out."""
 
-import os
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -71,25 +70,20 @@ def clean_jobs(path: Path, config: Path | None) -> Cleaned:
     return Cleaned(jobs, bursts, effect, report.check(), settings, path)
 
 
-def paths_of(out: Path) -> dict[str, Path]:
-    """The paths of the tables that are written, by name."""
-    beside = {kind.name: out.with_name(f"{out.stem}.{kind.name}{out.suffix}") for kind in (BURSTS, EFFECT)}
-    return {JOBS.name: out} | beside
-
-
-def write_cleaned(cleaned: Cleaned, out: Path, page: str | None, report: Path | None) -> dict[str, Path]:
+def write_cleaned(cleaned: Cleaned, out: Path, report: Path | None, page: str) -> dict[str, Path]:
     """Write the tables and the page, if any: first all to a scratch folder, then each to its place."""
     tables = {BURSTS: cleaned.bursts, EFFECT: cleaned.effect}
-    paths = paths_of(out)
+    paths = {kind.name: out.with_name(f"{out.stem}.{kind.name}{out.suffix}") for kind in tables}
     with scratch_folder(out) as scratch:
         # Without the entries that writing adds.
         added = ("table", "ARROW:schema")
         metadata = {name: text for name, text in read_metadata(cleaned.source).items() if name not in added}
-        staged = [write_any_batches(scratch / out.name, [cleaned.jobs], JOBS, metadata)]
-        staged += [write_any(scratch / paths[kind.name].name, table, kind) for kind, table in tables.items()]
-        if page is not None and report is not None:
+        write_any_batches(scratch / out.name, [cleaned.jobs], JOBS, metadata)
+        for kind, table in tables.items():
+            write_any(scratch / paths[kind.name].name, table, kind)
+        if report is not None:
             write_page(report, page)
         # The jobs come last, so that a reader who finds them also finds the tables beside them.
-        for draft, path in reversed(list(zip(staged, paths.values(), strict=True))):
-            os.replace(draft, path)  # noqa: PTH105
-    return paths | ({"page": report} if page is not None and report is not None else {})
+        for path in (*paths.values(), out):
+            (scratch / path.name).replace(path)
+    return {JOBS.name: out} | paths | ({} if report is None else {"page": report})

@@ -22,7 +22,7 @@ from typing import Any
 import pyarrow as pa
 
 from flows.services.files.os_errors import config_settings
-from flows.services.files.table_files import check_suffix, scratch_folder, write_any_batches
+from flows.services.files.table_files import scratch_folder, write_any_batches
 from flows.services.progress import running_stage
 from flows.services.quantities import instant_s, period_s, seconds
 from pipeline.arrays import DAY_S
@@ -239,7 +239,6 @@ def write_jobs(
 
     The jobs of an earlier table are added; with is_update it is `out` itself, where that exists.
     """
-    check_suffix(out)
     if is_update and out.suffix != ".parquet":
         raise InputError(f"--out {printable(str(out))}", "a CSV table to update", "a .parquet one")
     earlier = out if is_update and out.exists() else earlier

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import typer
 
 from flows.cli import options as shared
-from flows.cli.options import argument, check_mode, option
+from flows.cli.options import argument, check_mode, file_option, option
 from flows.pages.activity import showing_stages
 from flows.pages.blocks import Answer, Block, Exact, Facts, Grid, columns, notes, report_grid, wrote
 from flows.services.quantities import chosen_names, instant, words
-from pipeline.errors import printable
+from pipeline.errors import InputError, printable
 
 if TYPE_CHECKING:
     from pipeline.report import Report
@@ -24,7 +24,7 @@ UNREADABLE_EXIT = 2
 def ingest(
     ctx: typer.Context,
     paths: list[str] | None = argument("PATH...", "Logs, folders or globs; compressed ones too.", None),
-    out: Path | None = option("--out JOBS.parquet", "The table to write: .parquet or .csv; needed."),
+    out: Path | None = file_option("--out JOBS.parquet", "The table to write: .parquet or .csv; needed."),
     update: bool = option("--update", "Add new records to the table at --out, if it exists.", False),
     config: Path | None = shared.CONFIG_OPTION,
     format: str | None = option("--format", "The logs' format, such as swf, sacct or pbs; an unknown name lists all."),
@@ -118,7 +118,9 @@ def _facts(found: Mapping[str, Any]) -> dict[str, Any]:
 
 def clean(
     jobs: Path = argument("JOBS.parquet", "A table of jobs, written by walltime ingest."),
-    out: Path = option("--out FLAGGED.parquet", "Where to write all jobs with their flags: .parquet or .csv.", ...),
+    out: Path = file_option(
+        "--out FLAGGED.parquet", "Where to write all jobs with their flags: .parquet or .csv.", ...
+    ),
     report: Path | None = shared.PAGE_FILE,
     config: Path | None = shared.CONFIG_OPTION,
     all: bool = option("--all", "List every burst, not only the first ten.", False),
@@ -133,13 +135,10 @@ def clean(
       walltime clean jobs.parquet --out flagged.parquet --report page.html --config my-site.toml
     """
     from flows.pages.clean import clean_blocks, cleaning_page
-    from flows.services.cleaning import clean_jobs, paths_of, write_cleaned
-    from flows.services.files.table_files import check_paths
+    from flows.services.cleaning import clean_jobs, write_cleaned
 
-    check_paths({"--out": out}, report, [jobs, *paths_of(out).values()])
     cleaned = clean_jobs(jobs, config)
-    page = None if report is None else cleaning_page(cleaned)
-    written = write_cleaned(cleaned, out, page, report)
+    written = write_cleaned(cleaned, out, report, "" if report is None else cleaning_page(cleaned))
     facts = {"report": cleaned.report, "bursts": cleaned.burst_rows(), "effect": cleaned.effect, "written": written}
     return Answer(facts, clean_blocks(cleaned, written, is_whole=all))
 
@@ -157,7 +156,7 @@ def backtest(
     by: Literal["month", "size"] | None = option("--by", "Also list the errors by month of submit, or by processors."),
     out: Path | None = shared.OUT_FILE,
     report: Path | None = shared.PAGE_FILE,
-    errors: Path | None = option(
+    errors: Path | None = file_option(
         "--errors FILE", "Write each scored job's estimates by each method beside its runtime: .csv or .parquet."
     ),
     check_leaks: bool = option("--check-leaks", "First check that no method uses what came after the submit.", False),
@@ -178,14 +177,15 @@ def backtest(
       walltime backtest my-site.toml --methods walltime,last_two --staleness live,1d
     """
     from flows.pages.studies import backtest_blocks, backtest_page
-    from flows.services.files.table_files import check_paths, write_any_batches, write_joined, write_page
+    from flows.services.files.table_files import write_any_batches, write_joined, write_page
     from flows.services.logs import resolve
     from flows.services.studies import run_backtest, ways
     from pipeline.evaluate.methods import METHODS
     from pipeline.ingest.sources import find_sources
     from pipeline.tables import BACKTEST, BACKTEST_ERRORS
 
-    check_paths({"--out": out, "--errors": errors}, report)
+    if out is not None and out == errors:
+        raise InputError("--errors", "the path of another file", "a path of its own")
     settings, paths = resolve(given, log or [])
     names, chosen = chosen_names(words(methods), METHODS, "--methods"), ways(words(staleness), compare_cleaning)
     logs = [(one.label, [one.path]) for one in find_sources(paths)] if log else [(settings.site.name, paths)]

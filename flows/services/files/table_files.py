@@ -42,22 +42,6 @@ def check_suffix(path: Path, option: str = "--out", suffixes: Sequence[str] = SU
         raise InputError(where, f"no {kind}'s name", f"a path that ends in {' or '.join(suffixes)}")
 
 
-def check_paths(tables: Mapping[str, Path | None], page: Path | None, others: Iterable[Path] = ()) -> None:
-    """InputError, before any work, for a table's path (by its option) or a page's that cannot be written.
-
-    `others` are paths that are read, or written beside them: the page may be none of these.
-    """
-    taken: set[Path] = set()
-    for option, path in {**tables, "--report": page}.items():
-        if path is None:
-            continue
-        check_suffix(path, option, PAGE_SUFFIXES if path is page else SUFFIXES)
-        taken |= {one.resolve() for one in others} if path is page else set()
-        if path.resolve() in taken:
-            raise InputError(f"{option} {printable(str(path))}", "the path of another file", "a path of its own")
-        taken.add(path.resolve())
-
-
 def write_any(path: Path, table: pa.Table, kind: TableKind) -> Path:
     """Write the checked table, whole or not at all; returns the path."""
     return write_any_batches(path, [kind.check(table)], kind)
