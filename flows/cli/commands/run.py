@@ -111,7 +111,7 @@ def _following(config: Path, log_format: str | None, *, verbose: bool) -> Iterat
 
     settings = RunSettings()
     # The run reports what is wrong with its config.
-    with suppress(InputError, OSError):
+    with suppress(InputError):
         settings = config_settings(config)
     is_json = (log_format or settings.run.log_format) == "json"
     if is_json and verbose:
