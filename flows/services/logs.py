@@ -318,12 +318,7 @@ def sacct_table(settings: RunSettings, now_s: int | None = None) -> Path:
 
 def _key(settings: RunSettings) -> str:
     """A digest of the settings that the values in the table depend on."""
-    kept: dict[str, Any] = {
-        "site": {"name", "anonymise"},
-        "ingest": True,
-        "inputs": True,
-        "source": {"cluster", "since"},
-    }
+    kept: Any = {"site": {"name", "anonymise"}, "source": {"cluster", "since"}, "ingest": True, "inputs": True}
     content = settings.model_dump(mode="json", include=kept, exclude={"ingest": {"sacct_command"}})
     content["names"] = hasher_of(settings.site).mark
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]
