@@ -135,7 +135,7 @@ def clean(
       walltime clean jobs.parquet --out flagged.parquet --report page.html --config my-site.toml
     """
     from flows.pages.clean import clean_blocks, cleaning_page
-    from flows.services.cleaning import clean_jobs, write_cleaned
+    from flows.services.logs import clean_jobs, write_cleaned
 
     cleaned = clean_jobs(jobs, config)
     written = write_cleaned(cleaned, out, report, "" if report is None else cleaning_page(cleaned))
