@@ -11,6 +11,7 @@ from flows.cli import options as shared
 from flows.cli.options import argument, check_mode, file_option, option
 from flows.pages.activity import showing_stages
 from flows.pages.blocks import Answer, Block, Exact, Facts, Grid, columns, notes, report_grid, wrote
+from flows.services.files.os_errors import config_settings
 from flows.services.quantities import chosen_names, instant, words
 from pipeline.errors import InputError, printable
 
@@ -51,7 +52,6 @@ def ingest(
       walltime ingest dump.txt --timezone Europe/Oslo --out jobs.parquet
       walltime ingest --live --since 2026-01-01 --out jobs.parquet --update
     """
-    from flows.services.files.os_errors import config_settings
     from flows.services.logs import inspected, log_sources, replaced, write_jobs
     from pipeline.ingest.inspect import inspect
     from pipeline.settings import RunSettings

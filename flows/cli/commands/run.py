@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from flows.cli.options import CONFIG, JSON, LOGS, PLAIN, SHOW_PREFECT, SITE, option
 from flows.pages.activity import is_quiet, showing_stages
 from flows.pages.blocks import Answer, Block, Column, Exact, Grid, between, columns, notes, number, text
+from flows.services.files.os_errors import config_settings
 from flows.services.quantities import instant
 from pipeline.errors import InputError, WalltimeError
 
@@ -105,7 +106,6 @@ def _made(command: Literal["run", "rerun"], arguments: dict[str, Any], *, is_pla
 @contextmanager
 def _following(config: Path, log_format: str | None, *, verbose: bool) -> Iterator["RunLog"]:
     """The log of the run inside. With JSON lines a failure is one too, and ends the command here."""
-    from flows.services.files.os_errors import config_settings
     from flows.services.run_record import RunLog, logging_to
     from pipeline.settings import RunSettings
 

@@ -17,8 +17,7 @@ import typer
 from flows.cli.options import CONFIG, CONFIG_OPTION, FROM, JSON, argument, option
 from flows.pages.activity import end_activity_line
 from flows.pages.blocks import Answer, Block, Exact, Grid, columns, percent, span, wrote
-from flows.services.files.os_errors import sentence_of
-from flows.services.files.process_guards import on_signals
+from flows.services.files.os_errors import config_settings, on_signals, sentence_of
 from flows.services.quantities import clock, instant, memory_text
 from pipeline.errors import InputError, WalltimeError, printable
 
@@ -52,7 +51,6 @@ def export(
       walltime export slurm-plugin --for slurm --from my-site-tables
       walltime export tables --for csv
     """
-    from flows.services.files.os_errors import config_settings
     from flows.services.published.published_folder import read_columns
     from flows.services.schedulers import controller
     from pipeline.export.lookup_file import newest_end_of

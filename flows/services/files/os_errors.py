@@ -1,13 +1,19 @@
-"""Reads a file that a person names; errors of the system become one sentence: where, found, expected, what to do."""
+"""What the operating system has to do with us: its errors in one sentence (where, found, expected, what to do), files
+that a person names, signals, and who may write what we make."""
 
 from __future__ import annotations
 
 import errno
+import os
 import re
-from collections.abc import Iterator
+import signal
+import stat
+import threading
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import FrameType
+from typing import TYPE_CHECKING, NoReturn
 
 from pipeline.errors import ConfigError, InputError, printable
 
@@ -96,3 +102,42 @@ def config_settings(config: Path) -> RunSettings:
         do = f"make one for a log with walltime init --log {name}"
         failure = InputError(name, "a file that is no TOML", "a TOML config", do)
     raise failure
+
+
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+_SIGNAL_EXIT = 128
+"""A shell's exit code for a program that a signal ended is this plus the signal's number."""
+
+
+@contextmanager
+def on_signals(numbers: Collection[int], handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Call the handler for these signals inside; afterwards the handlers before are there again."""
+    before = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
+
+
+@contextmanager
+def unwinding_on_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP raise SystemExit here, so that `finally` blocks run; the exit code is 128 + the signal.
+
+    A signal that is ignored (nohup) or handled already stays so. Outside the main thread nothing changes.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    with on_signals([one for one in _ENDING if is_main and signal.getsignal(one) is signal.SIG_DFL], _exit):
+        yield
+
+
+def _exit(number: int, _: FrameType | None) -> NoReturn:
+    # A second signal must not cut the cleaning up short.
+    signal.signal(number, signal.SIG_IGN)
+    raise SystemExit(_SIGNAL_EXIT + number)
+
+
+def deny_world_writing() -> None:
+    """From now on no file or folder that this process makes can be written by all users; other modes stay."""
+    # The umask can only be read by setting it.
+    os.umask(os.umask(0o077) | stat.S_IWOTH)

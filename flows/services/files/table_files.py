@@ -17,8 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from flows.services.files.os_errors import SCRATCH_PREFIX, naming_path
-from flows.services.files.process_guards import unwinding_on_signals
+from flows.services.files.os_errors import SCRATCH_PREFIX, naming_path, unwinding_on_signals
 from pipeline.errors import FORMULA_STARTS, InputError, printable, spreadsheet_text
 from pipeline.publish.store import locked
 from pipeline.schema import INSTANT_UNIT, TableKind
