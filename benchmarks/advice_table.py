@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.backtest_table import line, short
-from flows.services.logs.cleaning import flagged_jobs
-from flows.services.settings_and_logs import settings_and_logs
+from flows.services.logs import flagged_jobs, settings_and_logs
 from pipeline.estimate.history import History
 from pipeline.evaluate.backtest import past_of
 from pipeline.limits.advice import advice_of, kinds_of, runs_longer

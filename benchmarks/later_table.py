@@ -11,8 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.services.logs.cleaning import flagged_jobs, jobs_of_table
-from flows.services.settings_and_logs import resolve
+from flows.services.logs import flagged_jobs, jobs_of_table, resolve
 from pipeline.arrays import DAY_S, Floats, floats
 from pipeline.evaluate.later_scores import answered, figures, keys_of
 from pipeline.group import assign_groups, choose_template, with_chosen

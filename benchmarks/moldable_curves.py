@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from flows.services.files.os_errors import read_text
+from flows.services.logs import settings_and_logs
 from flows.services.series_files import read_runs
-from flows.services.settings_and_logs import settings_and_logs
 from flows.services.studies import machine_size
 from pipeline.arrays import Bools, Floats, Ints, category_codes, floats, lower_bounds
 from pipeline.clean import clean

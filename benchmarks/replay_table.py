@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.backtest_table import line, short
-from flows.services.logs.cleaning import flagged_jobs
-from flows.services.settings_and_logs import settings_and_logs
+from flows.services.logs import flagged_jobs, settings_and_logs
 from flows.services.studies import subject_of
 from pipeline.schedule.engine import Policy
 from pipeline.schedule.what_if import SOFT, TODAY, Estimates, cases, what_if

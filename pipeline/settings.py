@@ -1,10 +1,9 @@
-"""What a site sets, with type, bounds and default, and the TOML file of it; configs/all.toml says what each means.
+"""What a site sets, with type, bounds and default; configs/all.toml says what each means.
 
 All else is a constant. Each fault of a file is one sentence: an unknown key lists the valid ones, a removed one says
 where it went.
 """
 
-import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -446,19 +445,6 @@ class RunSettings(Section):
 
 REMOVED = Path(__file__).with_name("removed_settings.tsv")
 """Keys and sections of earlier releases, with where they went."""
-
-
-def load_settings(path: Path) -> RunSettings:
-    """The settings of a TOML file; ConfigError names file, key, what was found and what is valid."""
-    try:
-        plain = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ConfigError(str(path), "no such file", "a TOML config", "give the path of one") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(str(path), f"a file that cannot be read ({error})", "a TOML config in UTF-8") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ConfigError(str(path), f"a TOML error ({error})", "valid TOML") from None
-    return parse_settings(plain, str(path))
 
 
 def parse_settings(plain: dict[str, Any], where: str) -> RunSettings:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from flows.services.files.os_errors import config_settings
 from flows.services.quantities import chosen_names
 from flows.services.studies import chosen_cases, replayed, subject_of
 from pipeline.arrays import DAY_S, Floats
@@ -26,7 +27,7 @@ from pipeline.ingest import Source, ingest
 from pipeline.schedule.queues import queue_at
 from pipeline.schedule.starts import LEVELS, expected, log_of, queue_names, record_of_log
 from pipeline.schedule.workload import Shakes
-from pipeline.settings import RunSettings, load_settings, parse_settings
+from pipeline.settings import RunSettings, parse_settings
 from pipeline.tables import BACKTEST, JOBS, REPLAY
 from walltime.estimator import MEDIAN, Estimator, with_quantiles, with_target
 from walltime.frames import KINDS, arrow_of, converted, frame_of, jobs_of, plain, with_column
@@ -117,7 +118,7 @@ def _log_in_memory(frame: Any) -> Source:
 
 def settings_for(config: str | Path | None, site: Site) -> RunSettings:
     """The settings of a config file, or the defaults; `site` is the site's name, or values of the section [site]."""
-    settings = load_settings(Path(config)) if config is not None else RunSettings()
+    settings = config_settings(Path(config)) if config is not None else RunSettings()
     given = {"name": site} if isinstance(site, str) else dict(site or {})
     named = settings.model_dump()
     return parse_settings(named | {"site": named["site"] | given}, "site")

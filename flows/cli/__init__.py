@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from flows.services.files.process_guards import deny_world_writing
+from flows.services.files.os_errors import deny_world_writing, os_failure
 from pipeline.errors import WalltimeError, printable
 
 SHORT_COMMANDS = ("query", "ingest")
@@ -62,8 +62,6 @@ def main() -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:
-        from flows.services.files.os_errors import os_failure
-
         _fail(str(os_failure(error)), 2)
     except typer.TyperException as error:
         _misused(error)

@@ -42,13 +42,19 @@ def complete_table(incomplete: str) -> list[str]:
     return [name for name in TABLES if name.startswith(incomplete)]
 
 
-def table_file(path: Path | None) -> Path | None:
-    """The path of a table to write; InputError, before any work, where its suffix is none of one."""
+def table_file(param: typer.CallbackParam, path: Path | None) -> Path | None:
+    """The path of a table or a page to write; InputError, before any work, where its suffix is none of one."""
     if path is not None:
-        from flows.services.files.table_files import check_suffix
+        from flows.services.files.table_files import PAGE_SUFFIXES, SUFFIXES, check_suffix
 
-        check_suffix(path)
+        name = param.opts[0]
+        check_suffix(path, name, PAGE_SUFFIXES if name == "--report" else SUFFIXES)
     return path
+
+
+def file_option(spelled: str, told: str, default: Any = None) -> Any:
+    """The default of a parameter that is the path of a table or a page to write."""
+    return option(spelled, told, default, callback=table_file)
 
 
 def given(ctx: typer.Context, names: Iterable[str]) -> dict[str, str]:
@@ -72,8 +78,8 @@ LOGS = option("--log PATH", "A log, a glob or a table of jobs, instead of the co
 SITE = option("--site NAME", "The cluster's name; replaces that of the config, or the one found on this machine.")
 TIMEZONE = option("--timezone ZONE", "Time zone of times that name none, as in Europe/Oslo.")
 KEY_FILE = option("--key-file FILE", "The file with the key for hashed names of persons.")
-OUT_FILE = option("--out PATH", "Also write the figures as a table, .parquet or .csv.", callback=table_file)
-PAGE_FILE = option("--report PAGE.html", "Also draw the result on one page.")
+OUT_FILE = file_option("--out PATH", "Also write the figures as a table, .parquet or .csv.")
+PAGE_FILE = file_option("--report PAGE.html", "Also draw the result on one page.")
 PLAIN = option("--plain", "Run without Prefect, as where no server of it is configured: the same tables.", False)
 SHOW_PREFECT = option("--verbose", "Also show Prefect's own log.", False)
 MAX_PROCS = option("--max-procs", "Processors of the machine, instead of the known number.", min=1)

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from flows.pages import blocks as show
 from flows.pages.blocks import Block, Detail, Grid, Heading, columns, number
 from flows.pages.charts import Axis, Bars, Chart, Key, Mark, Panel, named_steps, stairs
-from flows.services.logs.cleaning import Cleaned
+from flows.services.logs import Cleaned
 from pipeline.arrays import DAY_S, EARLIEST_S, LATEST_S, Bools, Floats, Ints, category_codes, floats, job_procs
 from pipeline.schema import Flag
 

@@ -40,12 +40,11 @@ from prefect.tasks import Task
 
 from flows.pages.markdown import changed_rows, checks_markdown, version_markdown
 from flows.prefect import server_address
-from flows.services.files.os_errors import os_failure
-from flows.services.files.process_guards import deny_world_writing
+from flows.services.files.os_errors import deny_world_writing, os_failure
 from flows.services.initialising import site_slug
+from flows.services.logs import run_settings, sacct_table
 from flows.services.run import running
 from flows.services.run_record import BlockedVersionError
-from flows.services.settings_and_logs import run_settings, sacct_table
 from pipeline.arrays import DAY_S
 from pipeline.errors import ConfigError, InputError, WalltimeError, printable
 from pipeline.publish import Manifest

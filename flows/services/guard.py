@@ -24,10 +24,9 @@ import pyarrow.compute as pc
 
 from flows.services import schedulers
 from flows.services.files.os_errors import naming_path, sentence_of
-from flows.services.logs.ingesting import accumulated_jobs
+from flows.services.logs import listed_paths, sacct_table
 from flows.services.published.published_folder import CONTINUES, continued, live_pointer, live_state
 from flows.services.schedulers import SCHEDULERS, SLURM
-from flows.services.settings_and_logs import listed_paths
 from flows.services.when import note_starts, read_starts
 from pipeline import code_version
 from pipeline.application_names import application_of
@@ -208,13 +207,10 @@ class Guard:
 
     def _late(self, seen: Seen) -> frozenset[str]:
         """The partitions of jobs that wait too long, by the starts that were expected of them first."""
-        first = dict[str, tuple[int, float]]()
-        for row in read_starts(Path(self._known.output_dir)).to_pylist():
-            if row["start_s_q50"] is not None:
-                own = row["made_s"], float(row["start_s_q50"])
-                first[row["job_id"]] = min(own, first.get(row["job_id"], own))
-        waiting = [job for job in seen.jobs if job.start_s is None and job.job_id in first and not job.held]
-        expected_s = np.array([first[job.job_id][1] for job in waiting])
+        rows = read_starts(Path(self._known.output_dir)).sort_by("made_s").to_pylist()
+        first_s = {row["job_id"]: row["start_s_q50"] for row in reversed(rows) if row["start_s_q50"] is not None}
+        waiting = [job for job in seen.jobs if job.start_s is None and job.job_id in first_s and not job.held]
+        expected_s = np.array([float(first_s[job.job_id]) for job in waiting])
         asked_s = np.array([job.asked_s or 0.0 for job in waiting])
         is_late = waits_too_long(seen.now_s, expected_s, asked_s, seen.rules)
         late = [names_of(waiting[place], "queue") for place in np.flatnonzero(is_late)]
@@ -314,7 +310,7 @@ class Watch:
         """
         before, settings = self._seen, self.settings
         if settings.source.kind == "sacct":
-            table = self._seen = accumulated_jobs(settings, now_s)
+            table = self._seen = sacct_table(settings, now_s)
             if table == before and not is_forced:
                 return None
             parts = parts_of(StoredTable(table, JOBS))

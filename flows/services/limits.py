@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from flows.services.files.table_files import write_rows
-from flows.services.logs.cleaning import flagged_jobs, jobs_of_table
+from flows.services.logs import flagged_jobs, jobs_of_table, settings_and_logs
 from flows.services.published.published_folder import read_columns
 from flows.services.quantities import clock, instant, memory_text
-from flows.services.settings_and_logs import settings_and_logs
 from pipeline.errors import InputError, printable
 from pipeline.estimate.history import History, memory_history
 from pipeline.evaluate.backtest import past_of

@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
-from flows.services.files.os_errors import os_failure
+from flows.services.files.os_errors import sentence_of
 from flows.services.progress import StageEvent, listening
 from pipeline.errors import WalltimeError, printable
 from pipeline.publish.store import WORK, RunInProgressError, holder_of, is_held, remove_leftovers
@@ -193,10 +193,8 @@ class RunLog:
     def _sentence(self, error: BaseException | None) -> str | None:
         if isinstance(error, RunInProgressError) and self.is_anonymous:
             return "Another run publishes to the same folder."
-        if isinstance(error, OSError):
-            return str(os_failure(error))
-        if isinstance(error, WalltimeError):
-            return printable(str(error), _SENTENCE_CHARS)
+        if isinstance(error, WalltimeError | OSError):
+            return printable(sentence_of(error), _SENTENCE_CHARS)
         return None if error is None else type(error).__name__
 
     def _event(self, name: str, level: str = "info", **facts: Any) -> None:
@@ -259,5 +257,5 @@ def _write_metrics(path: Path, folder: Path, run: LastRun, log: RunLog) -> None:
 
         write_text(path, folder_metrics(folder, time.time(), run))
     except Exception as error:
-        why = os_failure(error) if isinstance(error, OSError) else f"a fault of Walltime ({type(error).__name__})."
+        why = sentence_of(error) if isinstance(error, OSError) else f"a fault of Walltime ({type(error).__name__})."
         log.warn(f"the metrics were not written: {why}")

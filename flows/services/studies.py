@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flows.services.logs.cleaning import flagged_jobs
+from flows.services.logs import flagged_jobs
 from flows.services.progress import running_stage
 from flows.services.quantities import chosen_names, seconds, words
 from pipeline.arrays import DAY_S, Floats, category_codes, floats

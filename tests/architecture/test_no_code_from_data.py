@@ -54,7 +54,7 @@ def called(node: ast.Call) -> Iterator[str]:
 
 def test_no_module_makes_code_of_data() -> None:
     files = [path for room in ("pipeline", "flows", "walltime") for path in sorted((ROOT / room).rglob("*.py"))]
-    assert len(files) > 200
+    assert len(files) > 100
     found = [f"{path.relative_to(ROOT)}, {one}" for path in files for one in faults(path.read_text(encoding="utf-8"))]
     assert found == []
 

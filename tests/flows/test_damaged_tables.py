@@ -85,7 +85,7 @@ def test_a_site_name_that_leaves_its_folder_is_one_sentence(
 ) -> None:
     config = tmp_path / "site.toml"
     config.write_text(f"logs = ['{SAMPLES / 'traps.swf'}']\noutput_dir = '{tmp_path / 'out'}'\n")
-    given = (SAMPLES / "traps.swf", "--out", tmp_path / "out") if words == ("ingest",) else (config, "--plain")
+    given = (SAMPLES / "traps.swf", "--out", tmp_path / "out.csv") if words == ("ingest",) else (config, "--plain")
     done = walltime(words[0], *given, *words[1:], "--site", name)
     assert done.code == 2 and "expected a valid value" in done.err, done
     assert done.err.count("\n") == 1 and done.err.strip().isprintable()

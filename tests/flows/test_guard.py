@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from flows.services.guard import Guard
+from flows.services.logs import run_settings
 from flows.services.published.published_folder import live_pointer
 from flows.services.schedulers import SLURM, limits_s
-from flows.services.settings_and_logs import run_settings
 from pipeline.export.lookup_file import lookup_file
 from pipeline.export.scheduler_files import HEARTBEAT_FILE, LOOKUP_FILE
 from pipeline.ingest.slurm_texts import asked_s_of, limit_comment, set_s_of

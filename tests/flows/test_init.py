@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from flows.services.initialising import initialise, look, slurm_environment, unit_word, write_units
+from flows.services.logs import resolve, run_settings
 from flows.services.run.running import prepare_run
-from flows.services.settings_and_logs import resolve, run_settings
 from pipeline.errors import InputError
 from pipeline.publish import load_manifest
 from pipeline.settings import RunSettings, parse_settings

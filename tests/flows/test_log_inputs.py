@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from flows.services.files.os_errors import config_settings
 from pipeline.estimate.history import history
 from pipeline.estimate.stage import learn_state
 from pipeline.ingest import ingest
@@ -16,7 +17,7 @@ from pipeline.ingest.derive import inputs_of
 from pipeline.inputs.log_models import publish_models
 from pipeline.publish import Retention
 from pipeline.run import submitted_runs
-from pipeline.settings import RunSettings, load_settings, parse_settings
+from pipeline.settings import RunSettings, parse_settings
 from pipeline.storage import write_table
 from pipeline.tables import INPUT_MODELS, STATE
 from tests.flows.support import SAMPLES, Outcome
@@ -51,7 +52,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def published(config: Path) -> Path:
     """STATE and INPUT_MODELS of the log, published."""
-    settings, staged = load_settings(config), config.parent / "staged"
+    settings, staged = config_settings(config), config.parent / "staged"
     jobs, _, _ = ingest([config.parent / "first.sacct"], settings.site, settings.ingest)
     state, _ = learn_state(jobs, settings.site)
     runs = submitted_runs(history(jobs, settings.site.timezone))
@@ -135,6 +136,6 @@ def _rows(found: object) -> list[dict[str, object]]:
 
 
 def test_a_config_keeps_its_rules_when_it_is_read_again(config: Path) -> None:
-    settings = load_settings(config)
+    settings = config_settings(config)
     assert settings.ingest.input_rules == settings.inputs.rules
     assert RunSettings.model_validate(settings.model_dump(mode="json")) == settings

@@ -79,13 +79,13 @@ def test_clean_hashes_the_names_too(walltime: Walltime, site: Path, tmp_path: Pa
 
 
 def test_hashes_in_rules_and_the_application_of_a_site_s_rule_stay(site: Path) -> None:
-    from pipeline.settings import load_settings
+    from flows.services.files.os_errors import config_settings
 
-    settings = with_hashed_names(load_settings(site))
+    settings = with_hashed_names(config_settings(site))
     assert with_hashed_names(settings) == settings
     assert settings.clean.drop[0].user == hasher_of(settings.site).of("user", SECRET) != Hasher().of("user", SECRET)
     named = {"ingest": {"application_rules": [{"find": "x", "gives": PROGRAM}]}}
-    kept = parse_settings(load_settings(site).model_dump() | named, "t")
+    kept = parse_settings(config_settings(site).model_dump() | named, "t")
     assert with_hashed_names(kept).clean.drop[1].application == PROGRAM
     plain = kept.model_copy(update={"site": kept.site.model_copy(update={"anonymise": False})})
     assert with_hashed_names(plain) is plain

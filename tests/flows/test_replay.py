@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flows.services.logs.cleaning import flagged_jobs
-from flows.services.settings_and_logs import settings_and_logs
+from flows.services.logs import flagged_jobs, settings_and_logs
 from flows.services.studies import subject_of
 from pipeline.export.scheduler_files import plugin
 from pipeline.limits.plan import limit_answer

@@ -9,9 +9,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from flows.services.logs.ingesting import accumulated_jobs
+from flows.services.logs import resolve, run_settings, sacct_table
 from flows.services.run.running import prepare_run
-from flows.services.settings_and_logs import resolve, run_settings
 from pipeline.errors import InputError
 from pipeline.publish import load_manifest
 from pipeline.settings import RunSettings
@@ -122,10 +121,10 @@ def ids_in(table: Path) -> list[str]:
 
 def test_sacct_is_read_once_and_then_from_the_watermark_on(tmp_path: Path, sacct: Sacct) -> None:
     settings = live_settings(tmp_path, sacct)
-    first = accumulated_jobs(settings, JANUARY_S + DAY_S)
+    first = sacct_table(settings, JANUARY_S + DAY_S)
     assert ids_in(first) == [str(n) for n in range(8)]
     sacct.knows([job(n) for n in range(5, 8)] + [job(8, day=2), job(9, day=2, state="RUNNING")])
-    second = accumulated_jobs(settings, JANUARY_S + 2 * DAY_S)
+    second = sacct_table(settings, JANUARY_S + 2 * DAY_S)
     # What the accounting no longer tells stays.
     assert ids_in(second) == [str(n) for n in range(10)]
     assert sacct.windows == [
@@ -137,7 +136,7 @@ def test_sacct_is_read_once_and_then_from_the_watermark_on(tmp_path: Path, sacct
 
 def test_a_reading_without_news_gives_the_same_table(tmp_path: Path, sacct: Sacct) -> None:
     settings = live_settings(tmp_path, sacct)
-    tables = {accumulated_jobs(settings, JANUARY_S + n * DAY_S) for n in range(1, 5)}
+    tables = {sacct_table(settings, JANUARY_S + n * DAY_S) for n in range(1, 5)}
     assert len(tables) == 1
     assert len(sacct.windows) == 4
 
@@ -145,16 +144,16 @@ def test_a_reading_without_news_gives_the_same_table(tmp_path: Path, sacct: Sacc
 def test_a_running_job_is_brought_up_to_date(tmp_path: Path, sacct: Sacct) -> None:
     settings = live_settings(tmp_path, sacct)
     sacct.knows([job(1, state="RUNNING")])
-    assert pq.read_table(accumulated_jobs(settings, JANUARY_S + DAY_S))["runtime_s"].to_pylist() == [None]
+    assert pq.read_table(sacct_table(settings, JANUARY_S + DAY_S))["runtime_s"].to_pylist() == [None]
     sacct.knows([job(1, End="2026-01-05T01:31:00", Elapsed="4-00:30:00", ElapsedRaw="347400")])
-    late = pq.read_table(accumulated_jobs(settings, JANUARY_S + 5 * DAY_S))
+    late = pq.read_table(sacct_table(settings, JANUARY_S + 5 * DAY_S))
     assert late["runtime_s"].to_pylist() == [347400.0]
 
 
 @pytest.mark.parametrize("harm", ["other settings", "damaged table", "no watermark", "torn watermark"])
 def test_what_cannot_be_added_to_is_read_anew(tmp_path: Path, sacct: Sacct, harm: str) -> None:
     settings = live_settings(tmp_path, sacct)
-    table = accumulated_jobs(settings, JANUARY_S + DAY_S)
+    table = sacct_table(settings, JANUARY_S + DAY_S)
     mark = table.with_name("watermark.json")
     match harm:
         case "other settings":
@@ -165,7 +164,7 @@ def test_what_cannot_be_added_to_is_read_anew(tmp_path: Path, sacct: Sacct, harm
             mark.unlink()
         case "torn watermark":
             mark.write_text(mark.read_text()[:40])
-    again = accumulated_jobs(settings, JANUARY_S + 2 * DAY_S)
+    again = sacct_table(settings, JANUARY_S + 2 * DAY_S)
     assert sacct.windows[1][0] == "2026-01-01T00:00:00"
     assert ids_in(again) == [str(n) for n in range(8)]
     assert (harm == "other settings") == ("--clusters=two" in sacct.calls[-1])
@@ -175,8 +174,8 @@ def test_old_tables_go_and_a_clock_set_back_leaves_a_window(tmp_path: Path, sacc
     settings = live_settings(tmp_path, sacct)
     for n in range(6):
         sacct.knows([job(k, day=k + 1) for k in range(n + 1)])
-        accumulated_jobs(settings, JANUARY_S + (n + 1) * DAY_S)
-    accumulated_jobs(settings, JANUARY_S + DAY_S)
+        sacct_table(settings, JANUARY_S + (n + 1) * DAY_S)
+    sacct_table(settings, JANUARY_S + DAY_S)
     assert sacct.windows[-1][0] < sacct.windows[-1][1] == "2026-01-02T00:00:00"
     assert len(list((tmp_path / "out" / "source").glob("jobs-*.parquet"))) == 3
 
@@ -185,17 +184,17 @@ def test_a_failing_sacct_leaves_the_table_and_its_time(tmp_path: Path, sacct: Sa
     settings = live_settings(tmp_path, sacct)
     sacct.fails(True)
     with pytest.raises(InputError, match="slurmdbd is not there"):
-        accumulated_jobs(settings, JANUARY_S + DAY_S)
+        sacct_table(settings, JANUARY_S + DAY_S)
     assert not (tmp_path / "out").exists()
     sacct.fails(False)
-    table = accumulated_jobs(settings, JANUARY_S + DAY_S)
+    table = sacct_table(settings, JANUARY_S + DAY_S)
     mark = table.with_name("watermark.json").read_text()
     sacct.fails(True)
     with pytest.raises(InputError, match="slurmdbd is not there"):
-        accumulated_jobs(settings, JANUARY_S + 9 * DAY_S)
+        sacct_table(settings, JANUARY_S + 9 * DAY_S)
     assert table.with_name("watermark.json").read_text() == mark
     sacct.fails(False)
-    accumulated_jobs(settings, JANUARY_S + 9 * DAY_S)
+    sacct_table(settings, JANUARY_S + 9 * DAY_S)
     assert sacct.windows[-1][0] == "2026-01-01T18:00:00"
 
 

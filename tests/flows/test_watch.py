@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from flows.services import logs
 from flows.services.doctor import diagnose
 from flows.services.guard import Watch, watching_alone
-from flows.services.logs import ingesting
+from flows.services.logs import run_settings
 from flows.services.published.published_folder import live_pointer, live_state
 from flows.services.run.running import run_and_publish
-from flows.services.settings_and_logs import run_settings
 from pipeline.errors import InputError
 from pipeline.publish import load_manifest
 from pipeline.publish.store import kept_table
@@ -59,7 +59,7 @@ class Site:
 @pytest.fixture(scope="module", autouse=True)
 def ten_days_of_overlap() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ingesting, "OVERLAP_S", 864_000)
+        patch.setattr(logs, "OVERLAP_S", 864_000)
         yield
 
 

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import typer
 
 from flows.cli import options as shared
-from flows.cli.options import argument, check_mode, option
+from flows.cli.options import argument, check_mode, file_option, option
 from flows.pages.activity import showing_stages
 from flows.pages.blocks import Answer, Block, Exact, Facts, Grid, columns, notes, report_grid, wrote
+from flows.services.files.os_errors import config_settings
 from flows.services.quantities import chosen_names, instant, words
+from pipeline.errors import InputError, printable
 
 if TYPE_CHECKING:
     from pipeline.report import Report
@@ -23,7 +25,7 @@ UNREADABLE_EXIT = 2
 def ingest(
     ctx: typer.Context,
     paths: list[str] | None = argument("PATH...", "Logs, folders or globs; compressed ones too.", None),
-    out: Path | None = option("--out JOBS.parquet", "The table to write: .parquet or .csv; needed."),
+    out: Path | None = file_option("--out JOBS.parquet", "The table to write: .parquet or .csv; needed."),
     update: bool = option("--update", "Add new records to the table at --out, if it exists.", False),
     config: Path | None = shared.CONFIG_OPTION,
     format: str | None = option("--format", "The logs' format, such as swf, sacct or pbs; an unknown name lists all."),
@@ -50,13 +52,21 @@ def ingest(
       walltime ingest dump.txt --timezone Europe/Oslo --out jobs.parquet
       walltime ingest --live --since 2026-01-01 --out jobs.parquet --update
     """
-    from flows.services.logs.ingesting import inspected, log_sources, settings_of, write_jobs
+    from flows.services.logs import inspected, log_sources, replaced, write_jobs
+    from pipeline.ingest.inspect import inspect
+    from pipeline.settings import RunSettings
 
     shared = ("--config", "--format", "--site", "--timezone", "--key-file")
     check_mode(ctx, "--dry-run", is_on=dry_run, own=("--all",), shared=shared)
-    settings = settings_of(config, format=format, site=site, timezone=timezone, key_file=key_file)
+    given = {
+        "site.name": site, "site.timezone": timezone, "site.key_file": key_file,
+        "site.anonymise": True if key_file else None, "ingest.format": format,
+    }  # fmt: skip
+    where = "the command line" if config is None else printable(str(config))
+    settings = replaced(config_settings(config) if config else RunSettings(), given, where)
     if dry_run:
-        found = inspected(paths or [], settings, is_all=all)
+        read = inspect([Path(path) for path in paths or []], settings.site, settings.ingest, is_all=all)
+        found = [inspected(one) for one in read]
         is_read = any(not one["error"] for one in found)
         return Answer({"logs": found}, view_inspections(found), exit_code=0 if is_read else UNREADABLE_EXIT)
     if out is None:
@@ -108,7 +118,9 @@ def _facts(found: Mapping[str, Any]) -> dict[str, Any]:
 
 def clean(
     jobs: Path = argument("JOBS.parquet", "A table of jobs, written by walltime ingest."),
-    out: Path = option("--out FLAGGED.parquet", "Where to write all jobs with their flags: .parquet or .csv.", ...),
+    out: Path = file_option(
+        "--out FLAGGED.parquet", "Where to write all jobs with their flags: .parquet or .csv.", ...
+    ),
     report: Path | None = shared.PAGE_FILE,
     config: Path | None = shared.CONFIG_OPTION,
     all: bool = option("--all", "List every burst, not only the first ten.", False),
@@ -123,13 +135,10 @@ def clean(
       walltime clean jobs.parquet --out flagged.parquet --report page.html --config my-site.toml
     """
     from flows.pages.clean import clean_blocks, cleaning_page
-    from flows.services.files.table_files import check_paths
-    from flows.services.logs.cleaning import clean_jobs, paths_of, write_cleaned
+    from flows.services.logs import clean_jobs, write_cleaned
 
-    check_paths({"--out": out}, report, [jobs, *paths_of(out).values()])
     cleaned = clean_jobs(jobs, config)
-    page = None if report is None else cleaning_page(cleaned)
-    written = write_cleaned(cleaned, out, page, report)
+    written = write_cleaned(cleaned, out, report, "" if report is None else cleaning_page(cleaned))
     facts = {"report": cleaned.report, "bursts": cleaned.burst_rows(), "effect": cleaned.effect, "written": written}
     return Answer(facts, clean_blocks(cleaned, written, is_whole=all))
 
@@ -147,7 +156,7 @@ def backtest(
     by: Literal["month", "size"] | None = option("--by", "Also list the errors by month of submit, or by processors."),
     out: Path | None = shared.OUT_FILE,
     report: Path | None = shared.PAGE_FILE,
-    errors: Path | None = option(
+    errors: Path | None = file_option(
         "--errors FILE", "Write each scored job's estimates by each method beside its runtime: .csv or .parquet."
     ),
     check_leaks: bool = option("--check-leaks", "First check that no method uses what came after the submit.", False),
@@ -168,14 +177,15 @@ def backtest(
       walltime backtest my-site.toml --methods walltime,last_two --staleness live,1d
     """
     from flows.pages.studies import backtest_blocks, backtest_page
-    from flows.services.files.table_files import check_paths, write_any_batches, write_joined, write_page
-    from flows.services.settings_and_logs import resolve
+    from flows.services.files.table_files import write_any_batches, write_joined, write_page
+    from flows.services.logs import resolve
     from flows.services.studies import run_backtest, ways
     from pipeline.evaluate.methods import METHODS
     from pipeline.ingest.sources import find_sources
     from pipeline.tables import BACKTEST, BACKTEST_ERRORS
 
-    check_paths({"--out": out, "--errors": errors}, report)
+    if out is not None and out == errors:
+        raise InputError("--errors", "the path of another file", "a path of its own")
     settings, paths = resolve(given, log or [])
     names, chosen = chosen_names(words(methods), METHODS, "--methods"), ways(words(staleness), compare_cleaning)
     logs = [(one.label, [one.path]) for one in find_sources(paths)] if log else [(settings.site.name, paths)]
@@ -233,7 +243,7 @@ def replay(
     """
     from flows.pages.studies import replay_blocks, replay_facts, replay_page
     from flows.services.files.table_files import write_joined, write_page
-    from flows.services.settings_and_logs import settings_and_logs
+    from flows.services.logs import settings_and_logs
     from flows.services.studies import chosen_cases, run_replay
     from pipeline.schedule.what_if import WITH_METHOD
     from pipeline.schedule.workload import Shakes

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from flows.cli.options import CONFIG, JSON, LOGS, PLAIN, SHOW_PREFECT, SITE, option
 from flows.pages.activity import is_quiet, showing_stages
 from flows.pages.blocks import Answer, Block, Column, Exact, Grid, between, columns, notes, number, text
+from flows.services.files.os_errors import config_settings
 from flows.services.quantities import instant
 from pipeline.errors import InputError, WalltimeError
 
@@ -77,9 +78,9 @@ def run(
 
 def _made(command: Literal["run", "rerun"], arguments: dict[str, Any], *, is_plain: bool, verbose: bool) -> "Manifest":
     """The version that the command makes: under Prefect where the user has configured a server of it, else plainly."""
+    from flows.services.logs import listed_paths, run_settings
     from flows.services.run.running import rerun_and_keep, run_and_publish
     from flows.services.run_record import RunLog, run_log
-    from flows.services.settings_and_logs import listed_paths, run_settings
 
     config = Path(arguments["config"])
     settings = run_settings(config, arguments["site"], arguments["output_dir"])
@@ -105,13 +106,12 @@ def _made(command: Literal["run", "rerun"], arguments: dict[str, Any], *, is_pla
 @contextmanager
 def _following(config: Path, log_format: str | None, *, verbose: bool) -> Iterator["RunLog"]:
     """The log of the run inside. With JSON lines a failure is one too, and ends the command here."""
-    from flows.services.files.os_errors import config_settings
     from flows.services.run_record import RunLog, logging_to
     from pipeline.settings import RunSettings
 
     settings = RunSettings()
     # The run reports what is wrong with its config.
-    with suppress(InputError, OSError):
+    with suppress(InputError):
         settings = config_settings(config)
     is_json = (log_format or settings.run.log_format) == "json"
     if is_json and verbose:

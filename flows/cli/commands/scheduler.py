@@ -17,8 +17,7 @@ import typer
 from flows.cli.options import CONFIG, CONFIG_OPTION, FROM, JSON, argument, option
 from flows.pages.activity import end_activity_line
 from flows.pages.blocks import Answer, Block, Exact, Grid, columns, percent, span, wrote
-from flows.services.files.os_errors import sentence_of
-from flows.services.files.process_guards import on_signals
+from flows.services.files.os_errors import config_settings, on_signals, sentence_of
 from flows.services.quantities import clock, instant, memory_text
 from pipeline.errors import InputError, WalltimeError, printable
 
@@ -52,7 +51,6 @@ def export(
       walltime export slurm-plugin --for slurm --from my-site-tables
       walltime export tables --for csv
     """
-    from flows.services.files.os_errors import config_settings
     from flows.services.published.published_folder import read_columns
     from flows.services.schedulers import controller
     from pipeline.export.lookup_file import newest_end_of
@@ -177,7 +175,7 @@ def guard(
       walltime guard my-site.toml --withdraw
     """
     from flows.services.guard import FOLLOWED, Guard, Watch, watching_alone
-    from flows.services.settings_and_logs import run_settings
+    from flows.services.logs import run_settings
 
     if once + dry_run + withdraw > 1:
         raise InputError("the command line", "more than one of them", "one of --once, --dry-run and --withdraw")
@@ -208,55 +206,46 @@ def guard(
             _learn(watch)
         elif watch:
             threading.Thread(target=_learn, args=(watch, asked), daemon=True).start()
-        is_well = _rounds(guards, asked, once=once or dry_run or withdraw, as_json=json)
-    if not is_well:
-        raise typer.Exit(FAILED)
+        if guards is None:
+            if not once:
+                asked.wait()
+        elif not _rounds(guards, asked, once=once or dry_run or withdraw, as_json=json):
+            raise typer.Exit(FAILED)
 
 
-def _rounds(guards: "Guard | None", asked: threading.Event, *, once: bool, as_json: bool) -> bool:
-    """Rounds until a signal, and the last one, which gives back requests; whether the last round did all."""
+def _rounds(guards: "Guard", asked: threading.Event, *, once: bool, as_json: bool) -> bool:
+    """Rounds until a signal, and the last one, which gives back requests; whether the last round did all.
+
+    A round is printed where it is the first or the last, or changed or lacked something.
+    """
+    from flows.cli.typer_app import print_answer
     from flows.services.guard import RETRY_S, tell_systemd
 
-    if guards is None:
-        if not once:
-            asked.wait()
-        return True
     tell_systemd("READY=1", os.environ)
-    is_first = True
+    is_said = True
     while True:
-        is_said, is_first = is_first or guards.is_leaving, False
-        is_well = _round(guards, 0.0 if once else RETRY_S, as_json=as_json, is_said=is_said)
+        now_s, is_well = time.time(), None
+        try:
+            found = guards.run_round(now_s)
+        except (WalltimeError, OSError) as error:
+            print_failure(error, 0.0 if once else RETRY_S)
+        else:
+            is_well = all(one["refused"] is None for one in found["changes"])
+            if as_json or is_said or found["changes"] or found["complaints"]:
+                print_answer(Answer([found], view_round(found, now_s), is_lines=True), as_json=as_json)
+        tell_systemd("WATCHDOG=1", os.environ)
         if once or (guards.is_leaving and is_well is not None):
             return bool(is_well)
         if guards.is_leaving:
             # While slurmctld is away no request can be given back: a second signal ends the waiting.
             time.sleep(RETRY_S)
-        elif asked.wait(guards.round_s if is_well is not None else RETRY_S):
-            guards.is_leaving = True
-            guards.stop_new_limits()
-
-
-def _round(guards: "Guard", wait_s: float, *, as_json: bool, is_said: bool) -> bool | None:
-    """One round, which is printed where it changed or lacked something; None where it failed."""
-    from flows.cli.typer_app import print_answer
-    from flows.services.guard import tell_systemd
-
-    now_s = time.time()
-    try:
-        found = guards.run_round(now_s)
-    except (WalltimeError, OSError) as error:
-        print_failure(error, wait_s)
-        return None
-    finally:
-        tell_systemd("WATCHDOG=1", os.environ)
-    if as_json or is_said or found["changes"] or found["complaints"]:
-        print_answer(Answer([found], view_round(found, now_s), is_lines=True), as_json=as_json)
-    return all(one["refused"] is None for one in found["changes"])
+        else:
+            guards.is_leaving = asked.wait(RETRY_S if is_well is None else guards.round_s)
+        is_said = guards.is_leaving
 
 
 def _learn(watch: "Watch", asked: threading.Event | None = None) -> None:
     """Read what the accounting has new: once, or again and again beside the rounds, which wait for nothing of it."""
-
     while True:
         try:
             watch.run_round(int(time.time()))

@@ -12,6 +12,7 @@ import typer
 
 from flows.cli.options import CONFIG, JSON, SITE, TIMEZONE, check_mode, option
 from flows.pages.blocks import Answer, Block, Exact, Grid, columns
+from flows.services.files.os_errors import config_settings
 from flows.services.quantities import seconds
 from pipeline.errors import InputError
 
@@ -38,7 +39,6 @@ def init(
       walltime init --sample --out sample.toml
       walltime init --log /var/log/my-log.swf.gz --systemd units
     """
-    from flows.services.files.os_errors import config_settings
     from flows.services.initialising import initialise, sample, template, write_units
 
     if is_sample:
@@ -86,7 +86,7 @@ def serve(
 
     from flows.cli.typer_app import print_answer
     from flows.prefect.serving import serve_site, served_of, serving_lock
-    from flows.services.settings_and_logs import listed_paths, run_settings
+    from flows.services.logs import listed_paths, run_settings
 
     settings = run_settings(config)
     listed_paths(settings, config)

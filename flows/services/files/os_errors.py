@@ -1,15 +1,21 @@
-"""Reads a file that a person names; errors of the system become one sentence: where, found, expected, what to do."""
+"""What the operating system has to do with us: its errors in one sentence (where, found, expected, what to do), files
+that a person names, signals, and who may write what we make."""
 
 from __future__ import annotations
 
 import errno
+import os
 import re
-from collections.abc import Iterator
+import signal
+import stat
+import threading
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import FrameType
+from typing import TYPE_CHECKING, NoReturn
 
-from pipeline.errors import InputError, printable
+from pipeline.errors import ConfigError, InputError, printable
 
 if TYPE_CHECKING:
     from pipeline.settings import RunSettings
@@ -80,16 +86,58 @@ def read_text(path: Path, expected: str) -> str:
 
 
 def config_settings(config: Path) -> RunSettings:
-    """The settings of a TOML file; InputError where it cannot be read."""
-    from pipeline.settings import load_settings  # noqa: PLC0415  (a query without a config starts faster)
+    """The settings of a TOML file; InputError names file, key, what was found and what is valid."""
+    import tomllib  # noqa: PLC0415  (a query without a config starts faster)
 
+    from pipeline.settings import parse_settings  # noqa: PLC0415
+
+    name = printable(str(config))
     try:
-        read_text(config, "a TOML config in UTF-8")
-        return load_settings(config)
+        return parse_settings(tomllib.loads(read_text(config, "a TOML config in UTF-8")), name)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        failure: InputError = ConfigError(name, f"a TOML error ({error})", "valid TOML")
     except InputError as error:
-        if config.suffix == ".toml" or not ("TOML error" in error.found or "no UTF-8" in error.found):
-            raise
-        name = printable(str(config))
-        raise InputError(
-            name, "a file that is no TOML", "a TOML config", f"make one for a log with walltime init --log {name}"
-        ) from None
+        failure = error
+    if config.suffix != ".toml" and ("TOML error" in failure.found or "no UTF-8" in failure.found):
+        do = f"make one for a log with walltime init --log {name}"
+        failure = InputError(name, "a file that is no TOML", "a TOML config", do)
+    raise failure
+
+
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+_SIGNAL_EXIT = 128
+"""A shell's exit code for a program that a signal ended is this plus the signal's number."""
+
+
+@contextmanager
+def on_signals(numbers: Collection[int], handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Call the handler for these signals inside; afterwards the handlers before are there again."""
+    before = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
+
+
+@contextmanager
+def unwinding_on_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP raise SystemExit here, so that `finally` blocks run; the exit code is 128 + the signal.
+
+    A signal that is ignored (nohup) or handled already stays so. Outside the main thread nothing changes.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    with on_signals([one for one in _ENDING if is_main and signal.getsignal(one) is signal.SIG_DFL], _exit):
+        yield
+
+
+def _exit(number: int, _: FrameType | None) -> NoReturn:
+    # A second signal must not cut the cleaning up short.
+    signal.signal(number, signal.SIG_IGN)
+    raise SystemExit(_SIGNAL_EXIT + number)
+
+
+def deny_world_writing() -> None:
+    """From now on no file or folder that this process makes can be written by all users; other modes stay."""
+    # The umask can only be read by setting it.
+    os.umask(os.umask(0o077) | stat.S_IWOTH)

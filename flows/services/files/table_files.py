@@ -17,8 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from flows.services.files.os_errors import SCRATCH_PREFIX, naming_path
-from flows.services.files.process_guards import unwinding_on_signals
+from flows.services.files.os_errors import SCRATCH_PREFIX, naming_path, unwinding_on_signals
 from pipeline.errors import FORMULA_STARTS, InputError, printable, spreadsheet_text
 from pipeline.publish.store import locked
 from pipeline.schema import INSTANT_UNIT, TableKind
@@ -40,22 +39,6 @@ def check_suffix(path: Path, option: str = "--out", suffixes: Sequence[str] = SU
         raise InputError(where, "a folder", "the path of a file")
     if path.suffix not in suffixes:
         raise InputError(where, f"no {kind}'s name", f"a path that ends in {' or '.join(suffixes)}")
-
-
-def check_paths(tables: Mapping[str, Path | None], page: Path | None, others: Iterable[Path] = ()) -> None:
-    """InputError, before any work, for a table's path (by its option) or a page's that cannot be written.
-
-    `others` are paths that are read, or written beside them: the page may be none of these.
-    """
-    taken: set[Path] = set()
-    for option, path in {**tables, "--report": page}.items():
-        if path is None:
-            continue
-        check_suffix(path, option, PAGE_SUFFIXES if path is page else SUFFIXES)
-        taken |= {one.resolve() for one in others} if path is page else set()
-        if path.resolve() in taken:
-            raise InputError(f"{option} {printable(str(path))}", "the path of another file", "a path of its own")
-        taken.add(path.resolve())
 
 
 def write_any(path: Path, table: pa.Table, kind: TableKind) -> Path:

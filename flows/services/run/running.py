@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from flows.services.files.os_errors import naming_path
+from flows.services.logs import listed_paths, run_settings, sacct_table, window_of, with_changes
 from flows.services.progress import StageEvent, notify, running_stage
 from flows.services.run_record import BlockedVersionError, recorded_run
-from flows.services.settings_and_logs import listed_paths, run_settings, sacct_table, window_of, with_changes
 from pipeline import code_version
 from pipeline.errors import InputError, WalltimeError, printable
 from pipeline.large_tables import LargeTable, StoredTable

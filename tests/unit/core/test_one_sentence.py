@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from flows.services.files.os_errors import config_settings
 from pipeline.errors import ConfigError, InputError
 from pipeline.ingest import ingest
 from pipeline.publish import load_manifest
-from pipeline.settings import IngestSettings, SiteSettings, load_settings
+from pipeline.settings import IngestSettings, SiteSettings
 
 BAD_SETTINGS = (
     "[scaling]\ncounts = [1e300]", "[checks.newest_job]\nthreshold = 1e300", "[site]\nmax_procs = true",
@@ -22,7 +23,7 @@ BAD_SETTINGS = (
 def test_a_setting_out_of_range_is_one_sentence(tmp_path: Path, text: str) -> None:
     (tmp_path / "site.toml").write_text(text + "\n")
     with pytest.raises(ConfigError, match=r"site\.toml: found .*, expected") as caught:
-        load_settings(tmp_path / "site.toml")
+        config_settings(tmp_path / "site.toml")
     assert str(caught.value).isprintable()
 
 

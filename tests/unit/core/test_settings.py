@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from pipeline.errors import ConfigError
-from pipeline.settings import REMOVED, RunSettings, load_settings, parse_settings
+from flows.services.files.os_errors import config_settings
+from pipeline.errors import ConfigError, InputError
+from pipeline.settings import REMOVED, RunSettings, parse_settings
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -63,8 +64,8 @@ def test_a_file_that_is_no_config_is_one_sentence(tmp_path: Path, content: bytes
     path = tmp_path / "site.toml"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(ConfigError, match=r"site\.toml: found .*, expected ") as caught:
-        load_settings(path)
+    with pytest.raises(InputError, match=r"site\.toml.*: found .*, expected ") as caught:
+        config_settings(path)
     assert "\n" not in str(caught.value)
 
 

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from flows.services.settings_and_logs import find_logs
+from flows.services.files.os_errors import config_settings
+from flows.services.logs import find_logs
 from pipeline.errors import ConfigError, InputError
 from pipeline.schema import Flag
-from pipeline.settings import RunSettings, load_settings, parse_settings
+from pipeline.settings import RunSettings, parse_settings
 
 CONFIGS = Path(__file__).resolve().parents[3] / "configs"
 ALL = CONFIGS / "all.toml"
@@ -21,7 +22,7 @@ SCREEN_LINES = 45
 
 
 def test_all_toml_holds_the_defaults_and_nothing_else() -> None:
-    assert load_settings(ALL) == RunSettings()
+    assert config_settings(ALL) == RunSettings()
 
 
 def test_a_site_can_set_at_most_sixty_settings() -> None:
@@ -59,12 +60,12 @@ def test_every_flag_is_named_in_all_toml() -> None:
 
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.toml")), ids=lambda path: path.name)
 def test_every_config_is_valid(path: Path) -> None:
-    load_settings(path)
+    config_settings(path)
     assert tomllib.loads(path.read_text())
 
 
 def test_sample_toml_finds_its_log() -> None:
-    assert find_logs(load_settings(CONFIGS / "sample.toml").logs, CONFIGS)
+    assert find_logs(config_settings(CONFIGS / "sample.toml").logs, CONFIGS)
 
 
 def test_logs_are_relative_to_the_config_even_where_its_folder_looks_like_a_glob(tmp_path: Path) -> None:
@@ -94,4 +95,4 @@ def test_a_toml_error_names_its_line(tmp_path: Path) -> None:
     path = tmp_path / "site.toml"
     path.write_text("logs = ['x']\n[export]\nopt_in = [ 2026-13-40 ]\n")
     with pytest.raises(ConfigError, match=r"\(at line 3, column \d+\)\), expected valid TOML"):
-        load_settings(path)
+        config_settings(path)

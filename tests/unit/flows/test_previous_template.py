@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from flows.services.logs import resolve, run_settings
 from flows.services.run.running import prepare_run, run_and_publish
-from flows.services.settings_and_logs import resolve, run_settings
 from pipeline.publish import Retention, load_manifest
 from pipeline.storage import write_table
 from pipeline.tables import TEMPLATES

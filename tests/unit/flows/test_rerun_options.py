@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from flows.services.logs import window_of, with_changes
 from flows.services.quantities import as_of_seconds, period_s
-from flows.services.settings_and_logs import window_of, with_changes
 from pipeline.errors import ConfigError, InputError
 from pipeline.settings import RunSettings, parse_settings
 

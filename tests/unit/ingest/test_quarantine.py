@@ -11,7 +11,7 @@ import pytest
 
 from flows.cli.typer_app import application
 from flows.services.files.table_files import write_any_batches
-from flows.services.logs.ingesting import write_jobs
+from flows.services.logs import write_jobs
 from pipeline.errors import InputError
 from pipeline.schema import TableKind
 from pipeline.settings import IngestSettings, SiteSettings
@@ -101,7 +101,7 @@ def test_a_writer_that_is_killed_leaves_both_tables_as_they_were(jobs: Path, tab
 
     def write() -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("flows.services.logs.ingesting.write_any_batches", dying)
+            patch.setattr("flows.services.logs.write_any_batches", dying)
             write_jobs([log], SiteSettings(), IngestSettings(), jobs)
 
     writer = multiprocessing.get_context("fork").Process(target=write)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.services.logs.ingesting import log_sources, time_window
+from flows.services.logs import log_sources, time_window
 from pipeline.errors import InputError
 from pipeline.ingest import FORMATS, ingest
 from pipeline.ingest.formats.sacct.columns import COLUMNS

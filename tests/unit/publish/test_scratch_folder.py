@@ -16,7 +16,7 @@ import signal, sys, time
 from pathlib import Path
 # A test run under nohup hands down an ignored SIGHUP.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
-from flows.services.files.process_guards import unwinding_on_signals
+from flows.services.files.os_errors import unwinding_on_signals
 from flows.services.files.table_files import scratch_folder
 with unwinding_on_signals(), scratch_folder(Path(sys.argv[1])) as folder:
     (folder / "0.arrow").write_bytes(b"rows")

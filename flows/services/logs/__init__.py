@@ -1,1 +1,0 @@
-"""Logs and tables of jobs: ingest, inspect, clean, quarantine."""
