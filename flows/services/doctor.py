@@ -5,8 +5,10 @@ Nothing is changed.
 """
 
 import io
+import json
 import os
 import shutil
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from datetime import timedelta
@@ -14,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -245,7 +247,7 @@ def check_last_run(site: Site) -> Iterator[Found]:
 
 
 def check_serving(site: Site) -> Iterator[Found]:
-    """Where the site is served under Prefect: the command runs, and its server answers."""
+    """Where the site is served under Prefect: the command runs, its server answers, and has its automations."""
     folder = site.root / SERVING
     try:
         served = parsed_json((folder / SERVED).read_text(encoding="utf-8"))
@@ -254,12 +256,20 @@ def check_serving(site: Site) -> Iterator[Found]:
         return
     if not store.is_held(folder):
         yield "stopped", folder, {"name": name}
+    title = f"Walltime {name}: killed run"
+    asked = json.dumps({"automations": {"name": {"any_": [title]}}}).encode()
+    headers = {"content-type": "application/json"}
+    if secret := site.environment.get("PREFECT_API_AUTH_STRING"):
+        headers["authorization"] = f"Basic {b64encode(secret.encode()).decode()}"
     try:
-        # It answers without a password too. Any other answer is an error.
-        with urlopen(f"{api}/health", timeout=API_TIMEOUT_S):  # noqa: S310 # nosec B310 - the address that is served
-            return
+        request = Request(f"{api}/automations/filter", asked, headers)  # noqa: S310 - the address that is served
+        with urlopen(request, timeout=API_TIMEOUT_S) as answer:  # noqa: S310 # nosec B310
+            is_made = bool(json.loads(answer.read()))
     except (OSError, ValueError):
         yield "no_api", api, {}
+        return
+    if not is_made:
+        yield "no_automation", api, {"title": title}
 
 
 def check_guard(site: Site) -> Iterator[Found]:

@@ -322,25 +322,33 @@ def test_a_killed_run_is_known_by_its_record(store: Path) -> None:
 
 
 class Api(BaseHTTPRequestHandler):
-    """An API of Prefect, which tells anybody whether it is well."""
+    """An API of Prefect that knows these automations."""
 
-    def do_GET(self) -> None:
-        self.send_response(200 if self.path == "/health" else 404)
+    automations: tuple[str, ...] = ()
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        found = [{"name": name} for name in asked["automations"]["name"]["any_"] if name in self.automations]
+        self.send_response(200)
         self.end_headers()
+        self.wfile.write(json.dumps(found).encode())
 
     def log_message(self, *_: object) -> None:
         pass
 
 
-def test_a_site_that_is_served_needs_its_command_and_its_server(store: Path) -> None:
+def test_a_site_that_is_served_needs_its_command_its_server_and_its_automation(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with HTTPServer(("127.0.0.1", 0), Api) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         api = f"http://127.0.0.1:{server.server_port}"
         (store / SERVING).mkdir()
         (store / SERVING / SERVED).write_text(json.dumps({"name": "here", "api": api}))
-        (one,) = looked_at(store)["findings"]
-        assert (one["check"], one["level"]) == ("serving", "warning")
-        assert "systemctl start walltime-here-serve" in one["do"]
+        found = looked_at(store)["findings"]
+        assert [(one["check"], one["level"]) for one in found] == [("serving", "warning")] * 2
+        assert "systemctl start walltime-here-serve" in found[0]["do"] and "restart `walltime serve`" in found[1]["do"]
+        monkeypatch.setattr(Api, "automations", ("Walltime here: killed run",))
         with take_run_lock(store / SERVING):
             assert looked_at(store)["findings"] == []
         server.shutdown()
