@@ -38,7 +38,7 @@ def run(
     ),
     json: bool = JSON,
 ) -> Answer | None:
-    """Read logs, fit, predict, and publish the tables as Parquet.
+    """Read the logs, fit models, predict runtimes, and publish the tables as Parquet files.
 
     \b
     Examples:

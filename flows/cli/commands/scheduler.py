@@ -160,8 +160,9 @@ def guard(
 ) -> None:
     """Raise the limits that Walltime has set before running jobs reach them, so that no job is ended by one.
 
-    A loop of rounds every 30 s, for systemd. A running job that is near its limit gets a longer one, at most its
-    request. Waiting jobs get the limits that the plug-in would set. The plug-in sets limits only while the guard runs.
+    A loop of rounds every 30 s, for systemd. A running job that is near its limit gets a longer limit, but never longer
+    than the time it requested. Waiting jobs get the limits that the plug-in would set. The plug-in sets limits only
+    while the guard runs.
     A round that fails is tried again after 5 s. SIGTERM and SIGINT give every job its request back.
 
     With a [source] of kind sacct or folder the guard also reads new accounting records every 5 minutes, and writes down

@@ -69,7 +69,7 @@ def serve(
     notify: str | None = option(
         "--notify TYPE/NAME", "A notification block of Prefect for failed or late runs, as in slack-webhook/ops."
     ),
-    page: str | None = option("--page URL", "The address of the site's page, to which each run links."),
+    page: str | None = option("--page URL", "The address of the site's page; each run of the flow links to it."),
     json: bool = JSON,
 ) -> None:
     """Run a config on a schedule, as a deployment of a Prefect server, until Ctrl-C or SIGTERM.
