@@ -49,7 +49,7 @@ from pipeline.usage.waste import waste
 
 T = TypeVar("T")
 
-_NOT_OF_RESULT = {"logs", "source", "output_dir", "publish", "checks", "export", "apply", "run"}
+_NOT_OF_RESULT = {"logs", "source", "output_dir", "publish", "checks", "export", "guard", "run"}
 """Settings on which no table depends: where logs come from, how a run is computed, and where its tables go."""
 
 _FOUND = {"logs", "log_stamps"}

@@ -28,7 +28,7 @@ FIRST_PLACES = np.array((3.0, 5.0, 7.5, 9.0, 10.0, 12.0, 1.2))
 
 RECENT, LONG, FLAT, LAST_TWO, LAST_50, OF_EVERYBODY, OF_SESSION = range(7)
 N_ESTIMATES = 7
-"""Estimates of the middle."""
+"""Estimates of the middle; the first three are also the numbers of the weightings."""
 
 WIDTHS = {"ended": 96, "running": 24, "kind": 16, "same": 50, "everybody": 100, "request": 64}
 """Jobs remembered per key: a user's ended and running ones; (user, program, processors, memory, problem size), the same
@@ -47,10 +47,12 @@ USER, KIND, SAME, EVERYBODY, REQUEST, QUEUE, BURST, SESSION, WHO = range(N_TRAIT
 among users; a job without a user has it as USER); the places of the first jobs of its burst and session; the number of
 the user's name or -1."""
 
-RANK_SCALE, RANK_POWERS, SESSION_S = 6.5, np.array((1.33, 0.5, 0.0)), 3000.0
-IN_SESSION, OF_OTHERS = np.array((3.5, 1.5, 1.0)), np.array((0.5, 1.5, 1.5))
-"""Three weightings: power of the rank, weight of a job of the session, weight of all users' jobs together."""
+RANK_SCALE, RANK_POWERS, CLOSE_S = 6.5, np.array((1.33, 0.5, 0.0)), 3000.0
+OF_CLOSE, OF_OTHERS = np.array((3.5, 1.5, 1.0)), np.array((0.5, 1.5, 1.5))
+"""Three weightings: power of the rank, weight of a job submitted less than CLOSE_S before, weight of all users' jobs
+together."""
 OTHER_REQUEST, REQUEST_POWER, OTHER_SIZE, SIZE_POWER, RUNNING = math.log(0.75), 0.5, math.log(0.28), 0.2, 0.6
+# Of another program, group, queue, account, partition, QOS, job name, problem size, type of GPUs, memory.
 OTHER_TRAIT = np.log(np.array((0.95, 0.88, 0.36, 0.95, 0.95, 0.95, 0.95, 0.5, 0.1, 0.5)))
 PRIOR_PAIRS, PAIR_KEEPS, COMPARED, LEAST_APART = 200.0, 0.9999, 6, 0.03
 """Log weight of a job whose trait differs; pairs of jobs that differ in one trait alone replace it as they come."""
@@ -266,7 +268,7 @@ def _sample(job: int, known_s: float, meant_s: float, jobs: Jobs, memory: Memory
             sample[TIME, size], sample[BOUND, size] = max(known_s - values[other, START], 1.0), RUNNING_JOB
             _weigh(job, other, back, RUNNING, size, values, codes, sample, room.log_trait)
             size += 1
-    return _with_everybody(job, meant_s, size, jobs, rings.request, sample)
+    return _with_others(job, meant_s, size, jobs, rings.request, sample)
 
 
 @called_kernel
@@ -286,7 +288,7 @@ def _remembered(job: int, codes: Ints, ended: Ring) -> int:
 
 
 @called_kernel
-def _with_everybody(job: int, meant_s: float, size: int, jobs: Jobs, ring: Ring, sample: Floats) -> int:
+def _with_others(job: int, meant_s: float, size: int, jobs: Jobs, ring: Ring, sample: Floats) -> int:
     """Add all users' last jobs with the request, or of any; together they weigh as much as OF_OTHERS says."""
     values, key, first, total, longest_s = jobs.values, jobs.codes[job, REQUEST], size, 0.0, 0.0
     if ring.heads[key, COUNT] < 4:
@@ -330,9 +332,9 @@ def _weigh(
         if codes[job, trait] != codes[other, trait]:
             log_weight += log_trait[trait]
     likeness = factor * math.exp(log_weight)
-    is_session = values[job, SUBMIT] - values[other, SUBMIT] < SESSION_S
+    is_close = values[job, SUBMIT] - values[other, SUBMIT] < CLOSE_S
     for nth in range(3):
-        sample[WEIGHT + nth, place] = likeness * BY_RANK[nth, back] * (IN_SESSION[nth] if is_session else 1.0)
+        sample[WEIGHT + nth, place] = likeness * BY_RANK[nth, back] * (OF_CLOSE[nth] if is_close else 1.0)
 
 
 @called_kernel

@@ -136,7 +136,7 @@ def update(
     state: State, later: History, ids: Sequence[str] | None = None, as_of_s: float = np.inf,
     found: dict[float, list[Floats]] | None = None,
 ) -> State:  # fmt: skip
-    """The State after jobs that were submitted later, and later records of jobs that were open; see FATES.
+    """The State after jobs that were submitted later, and later records of jobs that were open; see `fates_of`.
 
     It equals what `learn` makes of the whole log, to the bit, where every record came in time.
 
@@ -193,8 +193,8 @@ def update(
 
 
 KNOWN, TOO_LATE, OPEN, LATE, NEW = range(5)
-"""FATES of a record: of a job that was over; of one that ended too long ago for its id to be kept; of one that was
-open; submitted by the State's time and not reported by then; submitted since."""
+"""What `fates_of` says of a record: of a job that was over; of one that ended too long ago for its id to be kept; of a
+job that was open; submitted by the State's time and not reported by then; submitted since."""
 
 
 def fates_of(state: State, records: History, ids: Array) -> tuple[Ints, Ints]:

@@ -57,7 +57,7 @@ class Retention:
 
 
 RETENTION = Retention(newest=7, all_days=7, daily_days=7, weekly_weeks=520, named_days=28)
-"""What a site has unless it sets another `newest`: the weeks of ten years are one version each."""
+"""What a site has; `publish.keep_versions` replaces `newest`. The weeks of ten years are one version each."""
 
 
 @dataclass(frozen=True, kw_only=True)

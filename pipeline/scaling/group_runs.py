@@ -26,7 +26,7 @@ from pipeline.scaling.average import ENDS, QUANTILES
 from pipeline.schema import MOST_EFFICIENCY, Axis
 from pipeline.tables import PREDICTIONS
 
-# Time for which a table is made; age at which the weight of a run is a half.
+# Age at which the weight of a run is a half.
 HALF_S = 180.0 * DAY_S
 # Newest runs of a log that are used; runs that an answer is made of (of more every k-th); newest runs of a cell that
 # are used at any age; distances of later runs from their medians that are kept of the log.

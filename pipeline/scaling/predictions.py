@@ -1,5 +1,6 @@
-"""PREDICTIONS: OBSERVATIONS and FITS -> the curve of every group, its intervals, and what makes a prediction doubtful.
+"""The curve of every group: OBSERVATIONS and FITS -> the table `curves`, with the columns of PREDICTIONS.
 
+A night publishes what group_runs.py makes of it and of the runs; for measured runs without a log it is the answer.
 A curve is the model average over laws (average.py), not the chosen law. A prediction is ok by its own interval and by
 the number of counts that it is made from, whatever the law leaves open.
 """

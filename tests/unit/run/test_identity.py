@@ -7,7 +7,7 @@ import pytest
 
 from pipeline import run
 from pipeline.run import STEPS, start_run, step_key
-from pipeline.settings import ExportSettings, PublishSettings, RunSettings, SiteSettings
+from pipeline.settings import ExportSettings, GuardSettings, PublishSettings, RunSettings, SiteSettings
 from tools.plain_run import run_plain
 
 SAMPLE = Path(__file__).parents[3] / "data_samples" / "traps.swf"
@@ -16,8 +16,9 @@ SAMPLE = Path(__file__).parents[3] / "data_samples" / "traps.swf"
 def test_the_same_logs_settings_and_code_are_the_same_run(tmp_path: Path) -> None:
     copy = Path(shutil.copy(SAMPLE, tmp_path))
     settings = RunSettings(
-        output_dir="elsewhere", publish=PublishSettings(keep_versions=2), export=ExportSettings(max_age_days=3.0)
-    )
+        output_dir="elsewhere", publish=PublishSettings(keep_versions=2), export=ExportSettings(max_age_days=3.0),
+        guard=GuardSettings(scheduler="pbs"),
+    )  # fmt: skip
     assert start_run(RunSettings(), [SAMPLE]).run_id == start_run(settings, [copy]).run_id
 
 
