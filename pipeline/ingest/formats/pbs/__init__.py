@@ -40,7 +40,7 @@ from pipeline.ingest.values import decoded
 from pipeline.settings import IngestSettings, SiteSettings
 
 EXPECTS = "PBS accounting: lines of MM/DD/YYYY HH:MM:SS;TYPE;ID;key=value ..."
-BLOCK_BYTES = 1 << 23
+BLOCK_BYTES = 1 << 24
 
 _RECORD = re.compile(rb"^[ \t]*\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;[A-Za-z];", re.MULTILINE)
 _DATED = re.compile(rb"[ \t\r]*\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;")
@@ -56,7 +56,7 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
     """A file's records as `parts`; InputError where it is no accounting file, or damaged, or no line may be."""
     doubtful = DoubtfulRecords()
     for block in line_blocks(source, BLOCK_BYTES, _last_record):
-        scanned = scan(block.data, block.n_lines)
+        scanned = scan(block.data)
         records = typed(
             scanned, source.label, block.line, site.timezone, takes_last=settings.last_line == "take"
         )  # fmt: skip

@@ -45,8 +45,9 @@ def damage_of(
     damage[is_cut] = _CUT_SHORT
     damage[np.logical_or.reduce([said[key].invalid for key in needed])] = _BAD_NUMBER
     # A crash leaves zeros where data had not reached the disk.
-    zeros = np.flatnonzero(scanned.data == 0)
-    damage[np.searchsorted(zeros, scanned.start) < np.searchsorted(zeros, scanned.end)] = _NUL_BYTES
+    if scanned.data.min(initial=1) == 0:
+        zeros = np.flatnonzero(scanned.data == 0)
+        damage[np.searchsorted(zeros, scanned.start) < np.searchsorted(zeros, scanned.end)] = _NUL_BYTES
     if not takes_last and len(scanned.data) and scanned.data[-1] != ord("\n"):
         damage[scanned.end == len(scanned.data)] = _NO_LINE_END
     return damage

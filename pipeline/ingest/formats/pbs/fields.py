@@ -172,7 +172,7 @@ def typed(scanned: Scanned, label: str, first_line: int, timezone: str, *, takes
     odd = (value.invalid for name, value in said.items() if isinstance(value, Typed) and name not in _UNCOUNTED)
     remarks["odd_values"] += sum(map(int, map(np.count_nonzero, odd)))
     is_torque = ~np.logical_or.reduce([has[name] for name in _PBS_ONLY])
-    job_id = texts_of(scanned.data, scanned.id_start, scanned.id_end)
+    job_id = scanned.job_id
     # Where there is no account the project is charged, unless it is PBS's default.
     charged = texts_of(scanned.data, *np.where(has["account"], spans["account"], spans["project"]))
     plain = {key.column: said[name] for name, key in KEYS.items() if key.column}
@@ -203,20 +203,20 @@ def _sizes(said: Said, is_placed: Bools) -> dict[str, pa.Array]:
     )
     procs = first_known(number["exec_vnode"], number["exec_host"], number["resource_assigned.ncpus"])
     requested = first_known(*(number[f"Resource_List.{name}"] for name in ("select", "nodes", "procs", "ncpus")))
-    asked = first_known(number["Resource_List.ngpus"], select.gpus_told(), by_nodes.gpus_told())
+    asked = first_known(number["Resource_List.ngpus"], select.gpus, by_nodes.gpus)
     counts = {
         "procs": procs,
-        "nodes": first_known(on_hosts.nodes_told(), on_vnodes.nodes_told()),
-        "gpus": first_known(on_vnodes.gpus_told(), positive(number["exec_gpus"]), np.where(is_placed, asked, np.nan)),
+        "nodes": first_known(on_hosts.nodes, on_vnodes.nodes),
+        "gpus": first_known(on_vnodes.gpus, positive(number["exec_gpus"]), np.where(is_placed, asked, np.nan)),
         "requested_procs": requested,
-        "requested_nodes": first_known(number["Resource_List.nodect"], select.nodes_told(), by_nodes.nodes_told()),
+        "requested_nodes": first_known(number["Resource_List.nodect"], select.nodes, by_nodes.nodes),
     }
     given, shares = positive(first_known(procs, requested)), positive(requested)
     # Memory is of the job, or of a process. OpenPBS adds up that of a selection's chunks; divided by their number it
     # is what was typed for each.
     asked_kib = np.stack([number[f"Resource_List.{name}"] for name in ("mem", "pmem", "vmem", "pvmem")])
     first = np.argmax(~np.isnan(asked_kib), axis=0)
-    first_kib, is_selected = np.take_along_axis(asked_kib, first[None], 0)[0], ~select.missing & (select.nodes > 0)
+    first_kib, is_selected = np.take_along_axis(asked_kib, first[None], 0)[0], select.nodes > 0
     per = np.where(first % 2 == 1, PROCESSOR, np.where(is_selected, NODE, JOB)).astype(np.int8)
     mem, pmem, vmem, pvmem = asked_kib
     amounts = {
@@ -227,16 +227,14 @@ def _sizes(said: Said, is_placed: Bools) -> dict[str, pa.Array]:
     return {
         **{name: whole(value) for name, value in counts.items()},
         **{name: real(value) for name, value in amounts.items()},
-        "requested_memory": requested_memory(
-            np.where(per == NODE, first_kib / np.maximum(select.nodes, 1), first_kib), per
-        ),
+        "requested_memory": requested_memory(np.where(per == NODE, first_kib / select.nodes, first_kib), per),
     }
 
 
 def _iso_dates(scanned: Scanned) -> pa.Array:
     """The date that each record begins with, MM/DD/YYYY HH:MM:SS, as YYYY-MM-DDTHH:MM:SS."""
     places = np.array([6, 7, 8, 9, 2, 0, 1, 5, 3, 4, *range(10, DATE_BYTES)])
-    made = scanned.data[scanned.start[:, None] + places]
+    made = scanned.head[:, places]
     made[:, [4, 7]], made[:, 10] = ord("-"), ord("T")
     offsets = arrow(np.arange(len(made) + 1, dtype=np.int32) * DATE_BYTES)
     return pa.StringArray.from_buffers(len(made), offsets.buffers()[1], pa.py_buffer(made.tobytes()))
