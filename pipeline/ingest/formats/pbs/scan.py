@@ -356,11 +356,6 @@ def chunks(words: pa.StringArray, *, is_vnode: bool = False) -> Counts:
     return _counts(place, is_bad, np.bincount(text, procs), np.bincount(text, n), np.bincount(text, n * gpus))
 
 
-def vnodes(words: pa.StringArray) -> Counts:
-    """The same of exec_vnode."""
-    return chunks(words, is_vnode=True)
-
-
 def _chunk(text: str, *, is_vnode: bool) -> tuple[int, int, int]:
     """How often a chunk is asked for (0: it is empty, -1: it is none), its processors (-1: it does not say), GPUs."""
     n, cpus, gpus = -1 if set(text) & {"(", ")"} else int(bool(text)), -1, 0
