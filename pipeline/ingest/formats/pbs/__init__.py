@@ -18,10 +18,11 @@ hosts of exec_host. A project stands in for an account that is missing, unless i
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
-from pipeline.ingest.formats.pbs.damage import DoubtfulRecords
+from pipeline.ingest.formats.pbs.damage import N_SIGNS
 from pipeline.ingest.formats.pbs.fields import KEYS, PARTS, typed
 from pipeline.ingest.formats.pbs.fold import fold
 from pipeline.ingest.formats.pbs.scan import REASONS, scan
@@ -35,12 +36,12 @@ from pipeline.ingest.reader import (
     unreadable_rows,
     unreadable_table,
 )
-from pipeline.ingest.sources import Source, head, line_blocks
+from pipeline.ingest.sources import Block, Source, head, line_blocks
 from pipeline.ingest.values import decoded
 from pipeline.settings import IngestSettings, SiteSettings
 
 EXPECTS = "PBS accounting: lines of MM/DD/YYYY HH:MM:SS;TYPE;ID;key=value ..."
-BLOCK_BYTES = 1 << 23
+BLOCK_BYTES = 1 << 24
 
 _RECORD = re.compile(rb"^[ \t]*\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;[A-Za-z];", re.MULTILINE)
 _DATED = re.compile(rb"[ \t\r]*\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;")
@@ -54,28 +55,37 @@ def looks_right(head: bytes) -> bool:
 
 def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterator[Chunk]:
     """A file's records as `parts`; InputError where it is no accounting file, or damaged, or no line may be."""
-    doubtful = DoubtfulRecords()
-    for block in line_blocks(source, BLOCK_BYTES, _last_record):
-        scanned = scan(block.data, block.n_lines)
-        records = typed(
-            scanned, source.label, block.line, site.timezone, takes_last=settings.last_line == "take"
+    signs = np.zeros((2, 2, N_SIGNS), np.int64)
+    for block in _blocks(source):
+        scanned = scan(block.data)
+        parts, bad, remarks = typed(
+            scanned, signs, source.label, block.line, site.timezone, takes_last=settings.last_line == "take"
         )  # fmt: skip
-        bad = np.concatenate([scanned.bad, records.bad])
+        bad = np.concatenate([scanned.bad, bad])
         unreadable = unreadable_rows(source, block, bad[np.argsort(bad[:, 0], kind="stable")], REASONS)
-        records.remarks["no_line_end"] += sum(row["reason"] == "no_line_end" for row in unreadable)
-        records.remarks["joined"] += scanned.n_joined
-        sure = doubtful.hold(records.parts, records.could, records.odd, records.place, source, block)
-        yield Chunk(
-            jobs_table(0),
-            unreadable_table(unreadable),
-            scanned.lines,
-            block.n_lines + scanned.n_joined - (records.parts.num_rows - sure.num_rows),
-            len(block.data),
-            records.remarks,
-            parts=sure,
-        )
-    if doubtful.rows:
-        yield doubtful.chunk()
+        remarks["no_line_end"] += sum(row["reason"] == "no_line_end" for row in unreadable)
+        remarks["joined"] += scanned.n_joined
+        n_records, table = block.n_lines + scanned.n_joined, unreadable_table(unreadable)
+        yield Chunk(jobs_table(0), table, scanned.lines, n_records, len(block.data), remarks, parts=parts)
+
+
+def _blocks(source: Source) -> Iterator[Block]:
+    """A source's blocks of whole records, the last one with what is left of the source behind it.
+
+    What is rare in a file is told from the records up to a block's end: few alone would tell too little.
+    """
+    before: Block | None = None
+    for block in line_blocks(source, BLOCK_BYTES, _last_record):
+        is_rest = len(block.data) < BLOCK_BYTES // 2
+        if before and is_rest and len(before.data) < 2 * BLOCK_BYTES and not before.n_dropped:
+            data, n_lines = before.data + block.data, before.n_lines + block.n_lines
+            before = replace(before, data=data, n_lines=n_lines, n_dropped=block.n_dropped)
+            continue
+        if before:
+            yield before
+        before = block
+    if before:
+        yield before
 
 
 def _last_record(data: bytes) -> int:

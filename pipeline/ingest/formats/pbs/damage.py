@@ -1,17 +1,15 @@
 """Tells which PBS records are damaged: by themselves, or by a sign that is rare among the records of their file."""
 
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import Bools, Floats, Ints, arrow, integers
+from pipeline.arrays import Bools, Floats, Ints, integers
 from pipeline.ingest.formats.pbs.scan import KINDS, REASONS, Scanned
-from pipeline.ingest.reader import Chunk, by_word, jobs_table, unreadable_rows, unreadable_table
-from pipeline.ingest.sources import Block, Source
+from pipeline.ingest.reader import by_word
 
 _CUT_SHORT, _BAD_NUMBER, _NUL_BYTES, _NO_LINE_END = (
     REASONS.index(name) + 1 for name in ("cut_short", "bad_number", "nul_bytes", "no_line_end")
@@ -32,7 +30,7 @@ def damage_of(
 
     A record without a line end may be cut anywhere, so that no value of it can be relied on. One that has an end is cut
     where it lacks what its type always tells (S: user and start; E: user, end and Exit_status). What only looks odd is
-    for `signs_of_damage` and the file's other records to tell.
+    for `rare_damage` and the file's other records to tell.
     needed: keys whose values must be numbers.
     """
     damage = np.zeros(len(scanned.line), np.int64)
@@ -45,8 +43,9 @@ def damage_of(
     damage[is_cut] = _CUT_SHORT
     damage[np.logical_or.reduce([said[key].invalid for key in needed])] = _BAD_NUMBER
     # A crash leaves zeros where data had not reached the disk.
-    zeros = np.flatnonzero(scanned.data == 0)
-    damage[np.searchsorted(zeros, scanned.start) < np.searchsorted(zeros, scanned.end)] = _NUL_BYTES
+    if scanned.data.min(initial=1) == 0:
+        zeros = np.flatnonzero(scanned.data == 0)
+        damage[np.searchsorted(zeros, scanned.start) < np.searchsorted(zeros, scanned.end)] = _NUL_BYTES
     if not takes_last and len(scanned.data) and scanned.data[-1] != ord("\n"):
         damage[scanned.end == len(scanned.data)] = _NO_LINE_END
     return damage
@@ -62,8 +61,8 @@ TOGETHER = (
 
 TOLD = tuple(key for keys in TOGETHER for key in keys)
 _GROUP = np.repeat(np.arange(len(TOGETHER)), [len(keys) for keys in TOGETHER])
-NAMED = {"user": "user", "group": "user_group", "queue": "queue"}
-"""By key, the column of a name."""
+NAMED = ("user", "group", "queue")
+"""Keys of names."""
 IN_OTHER_PARTS, IN_NO_NAME = r"[=;\s]|/\d", r"^\s|[\x00-\x1f]|[;\s]\S*="
 """What stands in other parts of a record (dates, hosts, blanks) and is rare in names; and what no directory has in one,
 such as another key behind a semicolon or a blank: there a record begins in the name.
@@ -80,13 +79,15 @@ _PLAIN_PER_ODD = np.repeat([2.0, 0.5], [N_SIGNS - 2, 2])
 """Of one record in two that ends within a time or a list, PBS's manuals tell which is whole."""
 
 
-def signs_of_damage(scanned: Scanned, said: Said, spans: Mapping[str, Ints]) -> tuple[Bools, Bools]:
-    """Which records could have each sign of damage, and which have it, (N_SIGNS, records) both.
+def rare_damage(scanned: Scanned, said: Said, spans: Mapping[str, Ints], is_whole: Bools, counts: Ints) -> Bools:
+    """Which of the whole records have a sign of damage that is rare in their file.
 
     The signs are: to lack a key of TOLD beside one that is written with it, a name of NAMED with what stands between
     other parts, a last value that ends within a time as in 00:1, a list of chunks without its last bracket. Each of
-    them is also the way of some server or site, so that only DoubtfulRecords, which sees the whole file, calls it
-    damage.
+    them is also the way of some server or site, so that only a rare one is called damage.
+
+    counts: (2, 2, N_SIGNS), by other record and end how many records of the file up to here could have each sign, and
+    how many have it; those of this block are added.
     """
     has = np.array([spans[key][1] > 0 for key in TOLD])
     is_told = np.array([has[group == _GROUP].any(axis=0) for group in range(len(TOGETHER))])[_GROUP]
@@ -99,9 +100,23 @@ def signs_of_damage(scanned: Scanned, said: Said, spans: Mapping[str, Ints]) -> 
     # An empty value may stand at the end of the data.
     first, last = (scanned.data[np.minimum(at, len(scanned.data) - 1)] for at in (low, high - 1))
     bracket = (high > low) & (first == ord("(")) & (last != ord(")"))
-    always = np.ones((2, len(scanned.line)), np.bool_)
-    could = np.concatenate([could, ~np.isnan(named), always])
-    return could, could & np.concatenate([lacks, named == 1, [within, bracket]])
+    could = np.concatenate([could, ~np.isnan(named), np.ones((2, len(scanned.line)), np.bool_)]) & is_whole
+    odd = could & np.concatenate([lacks, named == 1, [within, bracket]])
+    is_end = scanned.kind == _E
+    owns = (~is_end, is_end)
+    counts += [[np.count_nonzero(one & own, axis=1) for one in (could, odd)] for own in owns]
+    for sign, key in enumerate(NAMED, len(TOLD)):
+        # Two records do not run together in the same bytes: a name that comes again is a name.
+        names = integers(said[key].indices)[0][odd[sign]]
+        odd[sign, odd[sign]] = np.bincount(names)[names] == 1
+    # A part of a record with a rare sign was lost, and the rest ran together.
+    n_odd = counts[:, 1]
+    n_plain = counts[:, 0] - n_odd
+    is_rare = (_PLAIN_PER_ODD * n_odd < n_plain) & (n_odd <= np.maximum(_SHARE_ODD * n_plain, _FEW_ODD))
+    damaged: Bools = np.logical_or.reduce(
+        [(odd & own)[rare].any(axis=0) for own, rare in zip(owns, is_rare, strict=True)]
+    )
+    return damaged
 
 
 def _matches(names: pa.DictionaryArray, sign: str) -> Floats:
@@ -118,56 +133,3 @@ def _ends_within_a_time(scanned: Scanned, low: Ints, high: Ints) -> Bools:
     for row in rows[~is_clock].tolist():
         is_cut[row] = b":" in scanned.data[low[row] : high[row]].tobytes()
     return is_cut
-
-
-MOST_DOUBTFUL = 10_000
-"""Of one file: what more records have is no sign of damage."""
-
-
-class DoubtfulRecords:
-    """Records with a sign of damage, until the whole file tells whether it is rare."""
-
-    def __init__(self) -> None:
-        # By other record and end: how many could have each sign, and how many have it.
-        self._counts = np.zeros((2, 2, N_SIGNS), np.int64)
-        self._parts, self.rows = list[pa.Table](), list[dict[str, object]]()
-        self._odd = np.zeros((N_SIGNS, 0), np.bool_)
-
-    def hold(self, parts: pa.Table, could: Bools, odd: Bools, place: Ints, source: Source, block: Block) -> pa.Table:
-        """Take the doubtful ones of some records; the others.
-
-        could, odd: as `signs_of_damage` gives them; place: line, start and end of each record, and a reason.
-        """
-        kind = integers(parts["kind"])[0]
-        for counts, own in zip(self._counts, (kind != _E, kind == _E), strict=True):
-            counts += [np.count_nonzero(one & own, axis=1) for one in (could, odd)]
-        is_held: Bools = np.logical_or.reduce(odd)
-        if not is_held.any() or len(self.rows) > MOST_DOUBTFUL:
-            return parts
-        self._parts.append(parts.filter(arrow(is_held)))
-        self._odd = np.concatenate([self._odd, odd[:, is_held]], axis=1)
-        place = place[is_held]
-        place[:, 3] = _CUT_SHORT
-        self.rows += unreadable_rows(source, block, place, REASONS)
-        return parts.filter(arrow(~is_held))
-
-    def chunk(self) -> Chunk:
-        """The records held, and those of them that are damaged."""
-        parts = pa.concat_tables(self._parts)
-        for sign, column in enumerate(NAMED.values(), len(TOLD)):
-            # Two records do not run together in the same bytes: a name that comes again is a name.
-            odd = self._odd[sign]
-            names = parts[column].cast(pa.string()).filter(arrow(odd)).to_pylist()
-            n_times = Counter(names)
-            odd[odd] = [n_times[name] == 1 for name in names]
-        # A part of a record with a rare sign was lost, and the rest ran together.
-        n_odd = self._counts[:, 1]
-        n_plain = self._counts[:, 0] - n_odd
-        is_rare = (_PLAIN_PER_ODD * n_odd < n_plain) & (n_odd <= np.maximum(_SHARE_ODD * n_plain, _FEW_ODD))
-        bad = (self._odd & is_rare[(integers(parts["kind"])[0] == _E).astype(np.int64)].T).any(axis=0)
-        if len(self.rows) > MOST_DOUBTFUL:
-            bad[:] = False
-        rows = [self.rows[row] for row in np.flatnonzero(bad)]
-        return Chunk(
-            jobs_table(0), unreadable_table(rows), {}, len(self.rows), 0, parts=parts.filter(arrow(~bad))
-        )  # fmt: skip

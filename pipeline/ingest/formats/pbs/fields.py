@@ -3,6 +3,7 @@ record's date, type and status mean."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pyarrow.compute as pc
 
 from pipeline.arrays import Bools, Ints, arrow
 from pipeline.ingest import values
-from pipeline.ingest.formats.pbs.damage import Said, damage_of, signs_of_damage
+from pipeline.ingest.formats.pbs.damage import Said, damage_of, rare_damage
 from pipeline.ingest.formats.pbs.scan import (
     DATE_BYTES,
     KINDS,
@@ -24,7 +25,6 @@ from pipeline.ingest.formats.pbs.scan import (
     hosts,
     texts_of,
     value_spans,
-    vnodes,
 )  # fmt: skip
 from pipeline.ingest.reader import Remarks, categories, constant, real, whole
 from pipeline.ingest.values import JOB, NODE, PROCESSOR, Typed, first_known, positive, requested_memory
@@ -80,7 +80,7 @@ KEYS: Mapping[str, Key] = {
     "Resource_List.soft_walltime": Key(_duration_s, "limit_set_s"),
     "resources_used.walltime": Key(_duration_s, "runtime_s"),
     "exec_host": Key(hosts),
-    "exec_vnode": Key(vnodes),
+    "exec_vnode": Key(partial(chunks, is_vnode=True)),
     "exec_gpus": Key(hosts),
     "resource_assigned.ncpus": Key(values.integers),
     "Resource_List.ncpus": Key(values.integers),
@@ -133,27 +133,14 @@ _PBS_ONLY = ("exec_vnode", "project", "run_count", "Resource_List.select")
 _SUBJOB = r"^(\d+)\[\d+\]"
 
 
-@dataclass(frozen=True, slots=True)
-class TypedRecords:
-    """parts: the records that can be read. bad: the others, (n, 4): line, start, end, reason (1 + index into REASONS).
+def typed(
+    scanned: Scanned, signs: Ints, label: str, first_line: int, timezone: str, *, takes_last: bool
+) -> tuple[pa.Table, Ints, Remarks]:
+    """A block's records as PARTS, those that cannot be read as in `Scanned.bad`, and remarks: values left unknown, and
+    records whose date is not their instant. ConfigError for a zone that is not known.
 
-    remarks: values left unknown, records whose date is not their instant (by a quarter of an hour and more).
-    could, odd: which records of `parts` could have each sign of damage, and which have it (damage.py);
-    place: where each stands, as in `bad`.
-    """
-
-    parts: pa.Table
-    bad: Ints
-    remarks: Remarks
-    could: Bools
-    odd: Bools
-    place: Ints
-
-
-def typed(scanned: Scanned, label: str, first_line: int, timezone: str, *, takes_last: bool = True) -> TypedRecords:
-    """A block's records as PARTS. ConfigError for a zone that is not known.
-
-    takes_last: whether a last record whose line has no end is read.
+    signs: the signs of damage in the file up to here, as `rare_damage` counts them. takes_last: whether a last record
+    whose line has no end is read.
     """
     # 1. What the records say, by key: an Arrow array of texts, or Typed numbers.
     found, broken = value_spans(scanned, list(KEYS))
@@ -166,13 +153,14 @@ def typed(scanned: Scanned, label: str, first_line: int, timezone: str, *, takes
     reason[written.invalid] = REASONS.index("bad_date") + 1
     for code, name in ((REPEATED, "repeated_key"), (LOOSE, "word_without_key")):
         reason[(broken == code) & (reason == 0)] = REASONS.index(name) + 1
+    reason[rare_damage(scanned, said, spans, reason == 0, signs)] = REASONS.index("cut_short") + 1
     is_bad = reason > 0
     # 3. Their columns, and what is said of them.
     dates_s, remarks = record_dates(written, scanned.kind, said, ~is_bad)
     odd = (value.invalid for name, value in said.items() if isinstance(value, Typed) and name not in _UNCOUNTED)
     remarks["odd_values"] += sum(map(int, map(np.count_nonzero, odd)))
     is_torque = ~np.logical_or.reduce([has[name] for name in _PBS_ONLY])
-    job_id = texts_of(scanned.data, scanned.id_start, scanned.id_end)
+    job_id = scanned.job_id
     # Where there is no account the project is charged, unless it is PBS's default.
     charged = texts_of(scanned.data, *np.where(has["account"], spans["account"], spans["project"]))
     plain = {key.column: said[name] for name, key in KEYS.items() if key.column}
@@ -189,10 +177,8 @@ def typed(scanned: Scanned, label: str, first_line: int, timezone: str, *, takes
         **_sizes(said, has["exec_host"] | has["exec_vnode"]),
     }
     parts = pa.table([columns[name] for name in PARTS.names], schema=PARTS)
-    place = np.column_stack([scanned.line, scanned.start, scanned.end, reason])
-    could, signs = signs_of_damage(scanned, said, spans)
-    good = parts.filter(arrow(~is_bad)) if is_bad.any() else parts
-    return TypedRecords(good, place[is_bad], remarks, could[:, ~is_bad], signs[:, ~is_bad], place[~is_bad])
+    bad = np.column_stack([scanned.line, scanned.start, scanned.end, reason])[is_bad]
+    return parts.filter(arrow(~is_bad)) if is_bad.any() else parts, bad, remarks
 
 
 def _sizes(said: Said, is_placed: Bools) -> dict[str, pa.Array]:
@@ -203,20 +189,20 @@ def _sizes(said: Said, is_placed: Bools) -> dict[str, pa.Array]:
     )
     procs = first_known(number["exec_vnode"], number["exec_host"], number["resource_assigned.ncpus"])
     requested = first_known(*(number[f"Resource_List.{name}"] for name in ("select", "nodes", "procs", "ncpus")))
-    asked = first_known(number["Resource_List.ngpus"], select.gpus_told(), by_nodes.gpus_told())
+    asked = first_known(number["Resource_List.ngpus"], select.gpus, by_nodes.gpus)
     counts = {
         "procs": procs,
-        "nodes": first_known(on_hosts.nodes_told(), on_vnodes.nodes_told()),
-        "gpus": first_known(on_vnodes.gpus_told(), positive(number["exec_gpus"]), np.where(is_placed, asked, np.nan)),
+        "nodes": first_known(on_hosts.nodes, on_vnodes.nodes),
+        "gpus": first_known(on_vnodes.gpus, positive(number["exec_gpus"]), np.where(is_placed, asked, np.nan)),
         "requested_procs": requested,
-        "requested_nodes": first_known(number["Resource_List.nodect"], select.nodes_told(), by_nodes.nodes_told()),
+        "requested_nodes": first_known(number["Resource_List.nodect"], select.nodes, by_nodes.nodes),
     }
     given, shares = positive(first_known(procs, requested)), positive(requested)
     # Memory is of the job, or of a process. OpenPBS adds up that of a selection's chunks; divided by their number it
     # is what was typed for each.
     asked_kib = np.stack([number[f"Resource_List.{name}"] for name in ("mem", "pmem", "vmem", "pvmem")])
     first = np.argmax(~np.isnan(asked_kib), axis=0)
-    first_kib, is_selected = np.take_along_axis(asked_kib, first[None], 0)[0], ~select.missing & (select.nodes > 0)
+    first_kib, is_selected = np.take_along_axis(asked_kib, first[None], 0)[0], select.nodes > 0
     per = np.where(first % 2 == 1, PROCESSOR, np.where(is_selected, NODE, JOB)).astype(np.int8)
     mem, pmem, vmem, pvmem = asked_kib
     amounts = {
@@ -227,16 +213,14 @@ def _sizes(said: Said, is_placed: Bools) -> dict[str, pa.Array]:
     return {
         **{name: whole(value) for name, value in counts.items()},
         **{name: real(value) for name, value in amounts.items()},
-        "requested_memory": requested_memory(
-            np.where(per == NODE, first_kib / np.maximum(select.nodes, 1), first_kib), per
-        ),
+        "requested_memory": requested_memory(np.where(per == NODE, first_kib / select.nodes, first_kib), per),
     }
 
 
 def _iso_dates(scanned: Scanned) -> pa.Array:
     """The date that each record begins with, MM/DD/YYYY HH:MM:SS, as YYYY-MM-DDTHH:MM:SS."""
     places = np.array([6, 7, 8, 9, 2, 0, 1, 5, 3, 4, *range(10, DATE_BYTES)])
-    made = scanned.data[scanned.start[:, None] + places]
+    made = scanned.head[:, places]
     made[:, [4, 7]], made[:, 10] = ord("-"), ord("T")
     offsets = arrow(np.arange(len(made) + 1, dtype=np.int32) * DATE_BYTES)
     return pa.StringArray.from_buffers(len(made), offsets.buffers()[1], pa.py_buffer(made.tobytes()))

@@ -4,19 +4,18 @@ It knows lines, semicolons and `key=value` pairs; fields.py knows what they mean
 """
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Bools, Floats, Ints, arrow, integers, nulls, words_of
+from pipeline.arrays import Bools, Floats, Ints, arrow, integers, nulls
+from pipeline.ingest.reader import by_word, line_bounds
 from pipeline.ingest.sources import MAX_LINE_BYTES
-from pipeline.ingest.values import Bytes, Typed, utf8
+from pipeline.ingest.values import Bytes, Typed, truths, utf8
 from pipeline.kernels import called_kernel, uncounted_kernel
 
 REASONS = (
@@ -28,13 +27,16 @@ KINDS = "QSREDAz"
 """The record types read, in the order a job goes through them; z is a suspension."""
 
 DATE_BYTES = 19
-_DATE: Bytes = np.frombuffer(b"00/00/0000 00:00:00;", np.uint8)
-_BLANK, _CONTINUED, _PARENT, _JOINED = range(4)
+_HEAD: Bytes = np.frombuffer(b"00/00/0000 00:00:00;X;", np.uint8)
+_IS_LETTER = ord("X") == _HEAD
+_DATED = re.compile(rb"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;")
+_CONTINUES = re.compile(rb"(?!.{0,39};.;)[^\x00-\x20=]+=", re.DOTALL)
+"""A line that goes on with `key=value`, and is no record whose date has been damaged (`;E;` near its start)."""
+
+_ID = r"^[0-9][^\x00-\x20]*$"
+_BLANKS = bytes(range(33))
 _KIND_OF = np.full(256, -1, np.int64)
 _KIND_OF[[ord(letter) for letter in KINDS]] = range(len(KINDS))
-_CLOSED, _OPEN = -2, -1
-Words = npt.NDArray[np.uint64]
-ONES, TOPS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
 _MARKS = 3
 """Semicolons of a record; a line with more may hold two."""
 
@@ -43,176 +45,96 @@ _MARKS = 3
 class Scanned:
     """What stands in one block.
 
-    line: each record's first line in the block, from 0; start, end: its bytes, continuation lines included; kind: index
-    into KINDS; id_start, id_end: the job id; message: where its `key=value` pairs start. bad: int64 (n, 4), line,
-    start, end, reason (1 + index into REASONS). lines: how many are blank, continue a record, belong to an array's
-    parent or are of another record type, by name. n_joined: lines that hold a cut record and, behind it, another one,
-    which a server writes that starts anew after a crash: each is a bad row and a record.
+    line: each record's first line in the block, from 0; start, end: its bytes, continuation lines included; head: those
+    of its date and type, (records, 22); kind: index into KINDS; message: where its `key=value` pairs start. bad: int64
+    (n, 4), line, start, end, reason (1 + index into REASONS). lines: how many are blank, continue a record, belong to
+    an array's parent or are of another record type, by name. n_joined: lines that hold a cut record and, behind it,
+    another one, which a server writes that starts anew after a crash: each is a bad row and a record.
     """
 
     data: Bytes
     line: Ints
     start: Ints
     end: Ints
+    head: Bytes
     kind: Ints
-    id_start: Ints
-    id_end: Ints
+    job_id: pa.StringArray
     message: Ints
     bad: Ints
     lines: Mapping[str, int]
-    n_joined: int = 0
+    n_joined: int
 
 
-def scan(data: bytes, n_lines: int) -> Scanned:
-    """The records and unreadable lines of a block of n_lines lines, whole records (the last may lack its newline)."""
+def scan(data: bytes) -> Scanned:
+    """The records and unreadable lines of a block of whole records (the last may lack its newline)."""
+    # 1. A record begins with a head; one behind a cut record begins a line of its own.
     text = np.frombuffer(data, np.uint8)
-    most = n_lines + len(text) // _DATE.size
-    # Pages of these arrays that are never written are never allocated.
-    rows, bad = np.empty((7, most), np.int64), np.empty((most, 4), np.int64)
-    counts, others = np.zeros(4, np.int64), np.zeros(256, np.int64)
-    ends = np.append(np.flatnonzero(text == ord("\n")), len(text))
-    n_marks = np.diff(np.searchsorted(np.flatnonzero(text == ord(";")), ends), prepend=0)
-    n_rows, n_bad = _lines(text, ends, n_marks > _MARKS, MAX_LINE_BYTES, _KIND_OF, rows, bad, counts, others)
-    lines = {"blank": counts[_BLANK], "continued": counts[_CONTINUED], "array_parent": counts[_PARENT]}
-    lines |= {f"other_{chr(letter)}": others[letter] for letter in np.flatnonzero(others).tolist()}
-    named = {name: int(n) for name, n in lines.items() if n}
-    line, start, end, kind, id_start, id_end, message = rows[:, :n_rows]
-    joined = int(counts[_JOINED])
-    return Scanned(text, line, start, end, kind, id_start, id_end, message, bad[:n_bad], named, joined)
-
-
-@uncounted_kernel
-def _lines(
-    data: Bytes,
-    ends: Ints,
-    is_long: Bools,
-    limit: int,
-    kind_of: Ints,
-    rows: Ints,
-    bad: Ints,
-    counts: Ints,
-    others: Ints,
-) -> tuple[int, int]:
-    """Rows of line, start, end, kind, id start, id end, message start; how many of them, and of bad lines.
-
-    ends: where each line ends; is_long: whether it has more semicolons than one record.
-    """
-    at, number, n_rows, n_bad, is_open, begun = 0, 0, 0, 0, _CLOSED, 0
-    while at < data.size:
-        low, reason = at, 0
-        stop = ends[number]
-        joined = _joined_record(data, at, stop) if is_long[number] else 0
-        if joined:
-            bad[n_bad, 0], bad[n_bad, 1], bad[n_bad, 2], bad[n_bad, 3] = number, low, joined, _CUT_SHORT
-            n_bad += 1
-            counts[_JOINED] += 1
-            at, is_open = joined, _CLOSED
-            continue
-        at = stop + 1
-        stop -= stop > low and data[stop - 1] == 13
-        first = _after_blanks(data, low, stop)
-        if first == stop:
-            counts[_BLANK] += 1
-            is_open = _CLOSED
-        elif stop - low > limit:
-            reason = _TOO_LONG
-        elif _is_dated(data, first, stop):
-            reason, kind, id_start, id_end = _head(data, first, stop, kind_of)
-            begun, is_open = low, _OPEN
-            if reason == 0 and kind < 0:
-                others[data[first + DATE_BYTES + 1]] += 1
-            elif reason == 0 and _is_parent(data, id_start, id_end):
-                counts[_PARENT] += 1
-            elif reason == 0:
-                rows[0, n_rows], rows[1, n_rows], rows[2, n_rows], rows[3, n_rows] = number, first, stop, kind
-                rows[4, n_rows], rows[5, n_rows], rows[6, n_rows] = id_start, id_end, id_end + 1
-                is_open = n_rows
-                n_rows += 1
-        elif is_open != _CLOSED and stop - begun <= limit and _continues(data, first, stop):
-            counts[_CONTINUED] += 1
-            if is_open >= 0:
-                rows[2, is_open] = stop
+    line_starts, line_ends = line_bounds(data)
+    marks = np.flatnonzero(text == ord(";"))
+    at, head, is_joined = _heads(data, text, marks, line_starts, line_ends)
+    starts, ends = (np.sort(np.append(bounds, at[is_joined])) for bounds in (line_starts, line_ends))
+    line = np.searchsorted(line_starts, starts, side="right") - 1
+    stops = ends - ((ends > starts) & (text[ends - 1] == ord("\r")))
+    rows = np.searchsorted(starts, at, side="right") - 1
+    # 2. What a head and the id behind it say.
+    letter = head[:, DATE_BYTES + 1]
+    kind, is_letter = _KIND_OF[letter], (letter | 32 >= ord("a")) & (letter | 32 <= ord("z"))
+    id_start = at + len(_HEAD)
+    id_end = np.append(marks, len(text))[np.searchsorted(marks, id_start)]
+    job_id = texts_of(text, id_start, np.minimum(id_end, stops[rows]))
+    is_id = truths(pc.match_substring_regex(job_id, _ID))
+    is_read, is_parent = kind >= 0, truths(pc.match_substring(job_id, "[]"))
+    is_long, reason = stops - starts > MAX_LINE_BYTES, np.zeros(len(starts), np.int64)
+    faults = [is_long[rows], ~is_letter, is_read & ~is_id, is_read & (id_end >= stops[rows])]
+    reason[rows] = np.select(faults, [_TOO_LONG, _NO_TYPE, _NO_ID, _CUT_SHORT])
+    reason[np.isin(ends, at[is_joined])] = _CUT_SHORT
+    # 3. Lines without one: blank, a part of the record before, or unreadable.
+    begun, is_headless = np.full(len(starts), -1), reason == 0
+    begun[rows] = np.where(reason[rows] == 0, rows, -1)
+    is_headless[rows] = False
+    lines = Counter[str]()
+    for place in np.flatnonzero(is_headless).tolist():
+        said, own = data[starts[place] : stops[place]].strip(_BLANKS), begun[place - 1] if place else -1
+        if not said:
+            lines["blank"] += 1
+        elif is_long[place]:
+            reason[place] = _TOO_LONG
+        elif _DATED.match(said):
+            reason[place] = _NO_TYPE
+        elif own >= 0 and stops[place] - starts[own] <= MAX_LINE_BYTES and _CONTINUES.match(said):
+            begun[place], stops[own] = own, stops[place]
+            lines["continued"] += 1
         else:
-            reason = _NOT_A_RECORD
-        if reason:
-            bad[n_bad, 0], bad[n_bad, 1], bad[n_bad, 2], bad[n_bad, 3] = number, low, stop, reason
-            n_bad += 1
-            is_open = _CLOSED
-        number += 1
-    return n_rows, n_bad
+            reason[place] = _NOT_A_RECORD
+    is_good = reason[rows] == 0
+    lines["array_parent"] = int(np.count_nonzero(is_good & is_read & is_parent))
+    lines.update(f"other_{chr(one)}" for one in letter[is_good & ~is_read].tolist())
+    chosen = is_good & is_read & ~is_parent
+    rows = rows[chosen]
+    bad = np.column_stack([line, starts, stops, reason])[reason > 0]
+    return Scanned(
+        text, line[rows], at[chosen], stops[rows], head[chosen], kind[chosen], job_id.filter(arrow(chosen)),
+        id_end[chosen] + 1, bad, +lines, int(np.count_nonzero(is_joined)),
+    )  # fmt: skip
 
 
-@called_kernel
-def _after_blanks(data: Bytes, at: int, stop: int) -> int:
-    while at < stop and data[at] <= 32:
-        at += 1
-    return at
+def _heads(data: bytes, text: Bytes, marks: Ints, starts: Ints, ends: Ints) -> tuple[Ints, Bytes, Bools]:
+    """Where records begin, the bytes of each one's head, and which stand in a line behind another record.
 
-
-@called_kernel
-def _joined_record(data: Bytes, low: int, stop: int) -> int:
-    """Where in a line another record begins than the first; 0: nowhere."""
-    for at in range(_after_blanks(data, low, stop) + 1, stop - DATE_BYTES - 2):
-        if data[at + DATE_BYTES] == 59 and data[at + DATE_BYTES + 2] == 59 and _is_dated(data, at, stop):
-            return at
-    return 0
-
-
-@called_kernel
-def _is_dated(data: Bytes, at: int, stop: int) -> bool:
-    """Whether `dd/dd/dddd dd:dd:dd;` stands here."""
-    if stop - at < _DATE.size:
-        return False
-    for k in range(_DATE.size):
-        byte = data[at + k]
-        if byte != _DATE[k] and not (_DATE[k] == 48 and 48 < byte <= 57):
-            return False
-    return True
-
-
-@called_kernel
-def _head(data: Bytes, first: int, stop: int, kind_of: Ints) -> tuple[int, int, int, int]:
-    """Reason or 0, kind (-1: of no job that is read), the id's span."""
-    letter = first + DATE_BYTES + 1
-    if letter + 1 >= stop or data[letter + 1] != 59 or not 97 <= (data[letter] | 32) <= 122:
-        return _NO_TYPE, -1, 0, 0
-    kind = kind_of[data[letter]]
-    if kind < 0:
-        return 0, -1, 0, 0
-    start = letter + 2
-    end = start
-    while end < stop and data[end] != 59:
-        if data[end] <= 32:
-            return _NO_ID, kind, 0, 0
-        end += 1
-    if end >= stop:
-        return _CUT_SHORT, kind, 0, 0
-    if not 48 <= data[start] <= 57:
-        return _NO_ID, kind, 0, 0
-    return 0, kind, start, end
-
-
-@called_kernel
-def _is_parent(data: Bytes, at: int, end: int) -> bool:
-    """Whether the id is an array's own, as in 170[].server."""
-    for k in range(at, end - 1):  # noqa: SIM110
-        if data[k] == 91 and data[k + 1] == 93:
-            return True
-    return False
-
-
-@called_kernel
-def _continues(data: Bytes, first: int, stop: int) -> bool:
-    """Whether a line goes on with `key=value`, and is no record whose date has been damaged (`;E;` near its start)."""
-    for k in range(first, min(stop - 2, first + 40)):
-        if data[k] == 59 and data[k + 2] == 59:
-            return False
-    at = first
-    while at < stop and data[at] > 32:
-        if data[at] == 61:
-            return at > first
-        at += 1
-    return False
+    marks: the semicolons of the text; starts, ends: of its lines.
+    """
+    at = marks[:-1][np.diff(marks) == 2] - DATE_BYTES
+    at = at[at >= 0]
+    head = text[at[:, None] + np.arange(len(_HEAD))]
+    fits = (np.where(ord("0") == _HEAD, head - ord("0") < 10, head == _HEAD) | _IS_LETTER).all(axis=1)
+    line = np.searchsorted(starts, at, side="right") - 1
+    is_behind = np.zeros(len(at), np.bool_)
+    # Blanks may stand before a line's own head.
+    for place in np.flatnonzero(at > starts[line]).tolist():
+        is_behind[place] = bool(data[starts[line[place]] : at[place]].strip(_BLANKS))
+    n_marks = np.searchsorted(marks, ends[line]) - np.searchsorted(marks, starts[line])
+    fits &= (at + len(_HEAD) <= ends[line]) & (~is_behind | (n_marks > _MARKS))
+    return at[fits], head[fits], is_behind[fits]
 
 
 # ---------------- the pairs of a record
@@ -220,19 +142,21 @@ def _continues(data: Bytes, first: int, stop: int) -> bool:
 # value but a free text, of which it is a part: of `jobname=a x=1 queue=q` the name is `a x=1`. A word without a key
 # belongs to a name or free text before it: of `group=domain users jobname=a` the group is `domain users`.
 
-FREE_TEXT = ("account", "project", "jobname")
-"""Values people choose: they may hold blanks, quotes and `=`, which PBS writes as they are."""
-
-NAMES = ("user", "group", "queue", "owner")
-"""Names of a directory service, which may hold blanks and slashes."""
-
-BEFORE_FREE_TEXT = ("user", "group", *FREE_TEXT)
-"""Written before a free text can end, so the first of each is PBS's own. Another key that comes twice is damage."""
+_PLAIN, _NAME, _FIRST_NAME, _FREE_TEXT = range(4)
+_VALUES = {
+    # Names of a directory service, which may hold blanks and slashes.
+    "queue": _NAME, "owner": _NAME,
+    # These are written before a free text can end, so that the first of each is PBS's own.
+    "user": _FIRST_NAME, "group": _FIRST_NAME,
+    # Values people choose: they may hold blanks, quotes and `=`, which PBS writes as they are.
+    "account": _FREE_TEXT, "project": _FREE_TEXT, "jobname": _FREE_TEXT,
+}  # fmt: skip
+"""How a key's value is written, where it is no plain word that stands once in a record."""
 
 REPEATED, LOOSE = 1, 2
 
 _N_WITH_KEYS = KINDS.index("E") + 1
-_SPACES = np.uint64(0x2121212121212121)
+_RESOURCE: Bytes = np.frombuffer(b"esource", np.uint8)
 
 
 def value_spans(scanned: Scanned, names: Sequence[str]) -> tuple[Ints, Bytes]:
@@ -240,96 +164,68 @@ def value_spans(scanned: Scanned, names: Sequence[str]) -> tuple[Ints, Bytes]:
     records are broken, uint8 (records,): REPEATED where a key is there twice that PBS writes once, LOOSE where a word
     has no key behind a value that is no name and no text. Two records ran together there.
     """
-    words, sizes, is_free, has_blanks, first_wins = _keys(tuple(names))
+    words = np.array([name.encode() + b"=" for name in names])
+    keys, sizes = words.view(np.uint8).reshape(len(names), -1), np.strings.str_len(words)
+    written = np.array([_VALUES.get(name, _PLAIN) for name in names])
     # Pages of keys that no record has are never written, so they cost nothing.
-    spans = np.zeros((len(names), 2, len(scanned.line)), np.int64)
-    follower = np.full((_N_WITH_KEYS, len(names) + 1), -1, np.int64)
-    data = scanned.data
-    text = data[: data.size & ~7].view(np.uint64)
-    broken = np.zeros(len(scanned.line), np.uint8)
-    _find(
-        data, text, scanned.message, scanned.end, scanned.kind, words, sizes, is_free, has_blanks, first_wins, follower,
-        spans, broken,
-    )  # fmt: skip
+    spans, broken = np.zeros((len(names), 2, len(scanned.line)), np.int64), np.zeros(len(scanned.line), np.uint8)
+    message = np.where(scanned.kind < _N_WITH_KEYS, scanned.message, scanned.end)
+    follower = np.zeros(len(names) + 1, np.int64)
+    _find(scanned.data, message, scanned.end, keys, sizes, written, follower, spans, broken)
     return spans, broken
-
-
-@lru_cache(maxsize=1)
-def _keys(names: tuple[str, ...]) -> tuple[Words, Ints, Bools, Bools, Bools]:
-    """By key: the words of `key=`, its first byte in the lowest bits, and the bits of them that count; the bytes of
-    `key=`; whether the value is free text; whether it may hold blanks; whether the first one counts.
-    """
-    longest = -(-(max(map(len, names)) + 1) // 8)
-    words = np.zeros((len(names), 2, longest), np.uint64)
-    for place, name in enumerate(names):
-        for which, text in enumerate((name.encode() + b"=", b"\xff" * (len(name) + 1))):
-            words[place, which] = np.frombuffer(text.ljust(8 * longest, b"\0"), "<u8")
-    sizes = np.array([len(name) + 1 for name in names], np.int64)
-    is_free, is_first = np.isin(names, FREE_TEXT), np.isin(names, BEFORE_FREE_TEXT)
-    return words, sizes, is_free, is_free | np.isin(names, NAMES), is_first
 
 
 @uncounted_kernel
 def _find(
     data: Bytes,
-    text: Words,
     message: Ints,
     end: Ints,
-    kind: Ints,
-    words: Words,
+    keys: Bytes,
     sizes: Ints,
-    is_free: Bools,
-    has_blanks: Bools,
-    first_wins: Bools,
+    written: Ints,
     follower: Ints,
     spans: Ints,
     broken: Bytes,
 ) -> None:
-    """Fills spans and broken; kinds below follower's first axis have `key=value` pairs, from message to end.
+    """Fills spans and broken from each record's `key=value` pairs, from message to end.
 
-    text: the data eight bytes at a time, the first in the lowest bits. follower: by kind and key + 1, the key that
-    followed it last, or -1. The other arrays are those of `_keys`.
+    follower: by key, the one that followed it last: records write their keys in one order.
     """
-    # Records of one type write their keys in one order: what followed a key before is looked for first.
     for row in range(message.size):
-        if kind[row] >= follower.shape[0]:
-            continue
-        before = 0
         at, stop = message[row], end[row]
         while stop > at and data[stop - 1] <= 32:
             stop -= 1
-        key, low, high = -1, 0, 0
+        key, low, high, before = -1, 0, 0, -1
         while at < stop:
-            while at < stop and data[at] <= 32:
+            while data[at] <= 32:
                 at += 1
-            found = follower[kind[row], before]
-            value = _value_of(data, text, at, stop, words, sizes, found)
-            if value == 0:
-                found, value = _token(data, text, at, stop, words, sizes)
-            after = _blank(data, text, max(at, value), stop)
+            found, value = _token(data, at, stop, keys, sizes, follower[before])
             if found >= 0:
-                follower[kind[row], before] = found
-                before = found + 1
-            if value > 0 and (found >= 0 or key < 0 or not is_free[key] or _is_resource(data, at, stop)):
-                _keep(spans, row, key, low, high, first_wins, broken)
+                follower[before] = found
+                before = found
+            after = max(at, value)
+            while after < stop and data[after] > 32:
+                after += 1
+            is_free = key >= 0 and written[key] == _FREE_TEXT
+            if value > 0 and (found >= 0 or not is_free or _stands(data, at + 1, stop, _RESOURCE, _RESOURCE.size)):
+                _keep(spans, row, key, low, high, written, broken)
                 key, low, high = found, value, after
-                closing = 0
-                if key >= 0 and is_free[key] and spans[key, 1, row] == 0:
-                    closing = _closing_quote(data, text, value, stop, words, sizes)
-                if closing:
-                    _keep(spans, row, key, value + 1, closing, first_wins, broken)
-                    key, after = -1, closing + 1
-            elif key >= 0 and has_blanks[key]:
+                if key >= 0 and written[key] == _FREE_TEXT and spans[key, 1, row] == 0:
+                    closing = _closing_quote(data, value, stop, keys, sizes)
+                    if closing:
+                        _keep(spans, row, key, value + 1, closing, written, broken)
+                        key, after = -1, closing + 1
+            elif key >= 0 and written[key] != _PLAIN:
                 high = after
             elif value == 0 and key >= 0 and broken[row] == 0:
                 broken[row] = LOOSE
             at = after
-        _keep(spans, row, key, low, high, first_wins, broken)
+        _keep(spans, row, key, low, high, written, broken)
 
 
 @called_kernel
-def _keep(spans: Ints, row: int, key: int, low: int, high: int, first_wins: Bools, broken: Bytes) -> None:
-    if key < 0 or (first_wins[key] and spans[key, 1, row] > 0):
+def _keep(spans: Ints, row: int, key: int, low: int, high: int, written: Ints, broken: Bytes) -> None:
+    if key < 0 or (written[key] >= _FIRST_NAME and spans[key, 1, row] > 0):
         return
     if spans[key, 1, row] > 0:
         broken[row] = REPEATED
@@ -337,81 +233,35 @@ def _keep(spans: Ints, row: int, key: int, low: int, high: int, first_wins: Bool
 
 
 @called_kernel
-def _token(data: Bytes, text: Words, at: int, stop: int, words: Words, sizes: Ints) -> tuple[int, int]:
+def _token(data: Bytes, at: int, stop: int, keys: Bytes, sizes: Ints, guess: int) -> tuple[int, int]:
     """The key a token starts with (-1: none known), and where its value starts (0: it has no key).
 
     A semicolon stands in no key: it is of another record's beginning.
     """
+    if _stands(data, at, stop, keys[guess], sizes[guess]):
+        return guess, at + sizes[guess]
     start = at
     while at < stop and data[at] > 32 and data[at] != 61 and data[at] != 34 and data[at] != 59:
         at += 1
     if not start < at < stop or data[at] != 61:
         return -1, 0
     for key in range(sizes.size):
-        if sizes[key] == at + 1 - start and _value_of(data, text, start, stop, words, sizes, key) > 0:
+        if sizes[key] == at + 1 - start and _stands(data, start, stop, keys[key], sizes[key]):
             return key, at + 1
     return -1, at + 1
 
 
 @called_kernel
-def _blank(data: Bytes, text: Words, at: int, stop: int) -> int:
-    """The next blank or control byte, or the end."""
-    last = min(stop, 8 * text.size - 16)
-    while at <= last:
-        word = _word(text, at)
-        found = (word - _SPACES) & ~word & TOPS
-        if found:
-            # The lowest bit found is the top of the first such byte; those below it are counted.
-            below = ((found & (~found + np.uint64(1))) - np.uint64(1)) & ONES
-            blank = int(at + np.int64((below * ONES) >> np.uint64(56)) - 1)
-            return min(stop, blank)
-        at += 8
-    while at < stop and data[at] > 32:
-        at += 1
-    return min(at, stop)
+def _stands(data: Bytes, at: int, stop: int, word: Bytes, size: int) -> bool:
+    """Whether a word stands here."""
+    k = 0
+    while k < size and at + k < stop and data[at + k] == word[k]:
+        k += 1
+    return k == size
 
 
 @called_kernel
-def _word(text: Words, at: int) -> np.uint64:
-    """The eight bytes from here on, the first in the lowest bits; the two words they lie in must be there."""
-    place, shift = at >> 3, np.uint64(8 * (at & 7))
-    word: np.uint64 = text[place]
-    if shift:
-        word = (word >> shift) | (text[place + 1] << (np.uint64(64) - shift))
-    return word
-
-
-@called_kernel
-def _value_of(data: Bytes, text: Words, at: int, stop: int, words: Words, sizes: Ints, key: int) -> int:
-    """Where the value starts if this key and = stand here; else 0."""
-    if key < 0 or at + sizes[key] > stop:
-        return 0
-    size = sizes[key]
-    if at + size + 16 > 8 * text.size:
-        for k in range(size):
-            if np.uint64(data[at + k]) != (words[key, 0, k >> 3] >> np.uint64(8 * (k & 7))) & np.uint64(255):
-                return 0
-        return int(at + size)
-    for k in range((size + 7) >> 3):
-        if (_word(text, at + 8 * k) ^ words[key, 0, k]) & words[key, 1, k]:
-            return 0
-    return int(at + size)
-
-
-@called_kernel
-def _is_resource(data: Bytes, at: int, stop: int) -> bool:
-    """Whether the token starts with `esource` after one letter: Resource_List., resources_used., resource_assigned."""
-    word = (101, 115, 111, 117, 114, 99, 101)
-    if at + 8 >= stop or (data[at] | 32) != 114:
-        return False
-    for k in range(7):  # noqa: SIM110
-        if data[at + 1 + k] != word[k]:
-            return False
-    return True
-
-
-@called_kernel
-def _closing_quote(data: Bytes, text: Words, at: int, stop: int, words: Words, sizes: Ints) -> int:
+def _closing_quote(data: Bytes, at: int, stop: int, keys: Bytes, sizes: Ints) -> int:
     """Where a quoted text ends: at a quote that the record's end or a known key follows; 0: it is not quoted."""
     if at >= stop or data[at] != 34:
         return 0
@@ -421,7 +271,7 @@ def _closing_quote(data: Bytes, text: Words, at: int, stop: int, words: Words, s
         after = k + 1
         while after < stop and data[after] <= 32:
             after += 1
-        if after == stop or (after > k + 1 and _token(data, text, after, stop, words, sizes)[0] >= 0):
+        if after == stop or (after > k + 1 and _token(data, after, stop, keys, sizes, 0)[0] >= 0):
             return k
     return 0
 
@@ -440,116 +290,53 @@ def texts_of(data: Bytes, start: Ints, end: Ints) -> pa.StringArray:
 
 
 # ---------------- resources
-# PBS's ways to write resources: where a job ran, what it asked for, sizes in bytes or words.
+# PBS's ways to write resources: where a job ran, and what it asked for, in parts that + joins.
 #
 # Source: PBS Professional 2024.1 Reference Guide, formats of exec_host, exec_vnode, select and size; TORQUE 6.1
 # Administrator Guide, "Requesting resources" (nodes, ppn, gpus) and pbs_resources(7) (size).
 
-NULL, OK, INVALID = 0, 1, 2
 _MOST = 1_000_000_000
 """No count of processors is larger; what is larger is no count."""
 
-_LEAST_SLOTS = 1024
+_HOST = r"^(?P<host>[^/]+)(?:/(?P<slots>.+))?$"
+_SLOTS = re.compile(r"0*([0-9]{1,9})(?:([*-])0*([0-9]{1,9}))?")
 _CPUS, _GPUS = ("ncpus", "ppn"), ("ngpus", "gpus", "gpu")
 _NUMBER = re.compile(r"0*([0-9]+?)(?:#|\Z)")
 
 
 @dataclass(frozen=True, slots=True)
 class Counts(Typed):
-    """Processors; nodes: hosts, virtual nodes or chunks; gpus: GPUs, 0 where the text has none."""
+    """Processors; nodes: hosts, virtual nodes or chunks, NaN where unknown; gpus: GPUs, NaN where the text has none."""
 
-    nodes: Ints
-    gpus: Ints
-
-    def nodes_told(self) -> Floats:
-        """The number of nodes, NaN where it is unknown."""
-        return np.where(self.missing, np.nan, self.nodes)
-
-    def gpus_told(self) -> Floats:
-        """The number of GPUs; NaN where there is none."""
-        return np.where(self.missing | (self.gpus <= 0), np.nan, self.gpus)
+    nodes: Floats
+    gpus: Floats
 
 
 def hosts(words: pa.StringArray) -> Counts:
-    """Processors and distinct hosts: `n1/0*4` is 4 processors, `n1/0-3` 4, `n1/0,2-3` 3, `n1/7` and `n1` 1; + joins."""
-    data, bounds = words_of(words)
-    counts, kinds = np.zeros((2, len(words)), np.int64), np.empty(len(words), np.uint8)
-    n_slots = max(_LEAST_SLOTS, 1 << int(np.diff(bounds).max(initial=0)).bit_length())
-    seen, stamp = np.zeros(n_slots, np.uint64), np.full(n_slots, -1, np.int64)
-    _hosts(data, bounds.astype(np.int64), seen, stamp, counts, kinds)
-    procs, nodes = counts
-    return Counts(procs, kinds != OK, kinds == INVALID, nodes, np.zeros_like(nodes))
+    """Processors and distinct hosts: `n1/0*4` is 4 processors, `n1/0-3` 4, `n1/0,2-3` 3, `n1/7` and `n1` 1."""
+    place, text, part, parts = _parts(words)
+    split = pc.extract_regex(parts, _HOST)
+    host = pc.struct_field(split, "host").dictionary_encode()
+    own_host, n_hosts = integers(host.indices)[0][part], len(host.dictionary) + 1
+    n = np.nan_to_num(by_word(pc.struct_field(split, "slots").dictionary_encode(), _n_slots), nan=-1.0)[part]
+    # Slots of one host stand together as a rule, so that few pairs are left to look through.
+    pairs = text * n_hosts + own_host
+    pairs = np.unique(pairs[np.diff(pairs, prepend=-1) != 0])
+    nodes = np.bincount(pairs // n_hosts)
+    return _counts(place, np.bincount(text, n < 0) > 0, np.bincount(text, n), nodes, np.zeros(len(nodes)))
 
 
-@uncounted_kernel
-def _hosts(data: Bytes, bounds: Ints, seen: npt.NDArray[np.uint64], stamp: Ints, counts: Ints, kinds: Bytes) -> None:
-    """Processors and distinct hosts of each text; seen, stamp: as many slots as the longest has bytes, or more."""
-    for row in range(bounds.size - 1):
-        at, stop = bounds[row], bounds[row + 1]
-        kinds[row] = OK if at < stop else NULL
-        n_procs, n_nodes, before = 0, 0, np.uint64(0)
-        while at < stop:
-            name, mixed = at, np.uint64(14695981039346656037)
-            while at < stop and data[at] != 43 and data[at] != 47:
-                mixed = (mixed ^ np.uint64(data[at])) * np.uint64(1099511628211)
-                at += 1
-            if at == name:
-                kinds[row] = INVALID
-            if mixed != before:
-                n_nodes += _is_new(mixed, row, seen, stamp)
-            before = mixed
-            n = 1
-            if at < stop and data[at] == 47:
-                n, at = _indices(data, at + 1, stop)
-            if n < 0 or (at < stop and data[at] != 43):
-                kinds[row] = INVALID
-                break
-            n_procs = min(n_procs + n, _MOST)
-            at += 1
-        counts[0, row], counts[1, row] = n_procs, n_nodes
-
-
-@called_kernel
-def _is_new(mixed: np.uint64, own: int, seen: npt.NDArray[np.uint64], stamp: Ints) -> bool:
-    """Whether this row has not shown the hash before; stamps say whose a slot is, so that no row clears the table."""
-    slot = np.int64((mixed ^ (mixed >> np.uint64(29))) & np.uint64(seen.size - 1))
-    while stamp[slot] == own:
-        if seen[slot] == mixed:
-            return False
-        slot = (slot + 1) % seen.size
-    seen[slot], stamp[slot] = mixed, own
-    return True
-
-
-@called_kernel
-def _indices(data: Bytes, at: int, stop: int) -> tuple[int, int]:
-    """How many processors `0`, `0*4`, `0-3` or `0,2-3` are, -1 where it is none of them; the place after it."""
-    total = 0
-    while True:
-        first, n_digits, at = _count(data, at, stop)
-        n = 1
-        if at < stop and (data[at] == 42 or data[at] == 45):
-            mark = data[at]
-            last, more, at = _count(data, at + 1, stop)
-            n = last if mark == 42 else last - first + 1
-            n_digits = min(n_digits, more)
-        if n_digits == 0 or n < 0:
-            return -1, at
-        total = min(total + n, _MOST)
-        if at >= stop or data[at] != 44:
-            return total, at
-        at += 1
-
-
-@called_kernel
-def _count(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
-    """A number (0 where it is larger than any count), its digits, the place after it."""
-    value, n = 0, 0
-    while at < stop and 48 <= data[at] <= 57:
-        value = min(value * 10 + (data[at] - 48), _MOST + 1)
-        n += 1
-        at += 1
-    return (value, n, at) if value <= _MOST else (0, 0, at)
+def _n_slots(slots: str) -> float:
+    """How many processors `0`, `0*4`, `0-3`, `0,2-3` and no slot are; -1 where it is none of them."""
+    n = int(not slots)
+    for one in slots.split(",") if slots else ():
+        found = _SLOTS.fullmatch(one)
+        first, mark, last = found.groups() if found else ("1", "-", "-1")
+        own = int(last) if mark == "*" else int(last or first) - int(first) + 1
+        if own < 0:
+            return -1.0
+        n += own
+    return n
 
 
 def chunks(words: pa.StringArray, *, is_vnode: bool = False) -> Counts:
@@ -559,34 +346,19 @@ def chunks(words: pa.StringArray, *, is_vnode: bool = False) -> Counts:
     number is 1, and without ncpus or ppn 1 processor. In exec_vnode (is_vnode) a chunk starts with a name, and has as
     many processors as it says, or none; where no chunk says the text is invalid.
     """
-    encoded = words.dictionary_encode()
-    parts = pc.split_pattern_regex(encoded.dictionary, "[+)]")
-    row = integers(pc.list_parent_indices(parts))[0]
-    each = pc.utf8_ltrim(parts.flatten(), "(").dictionary_encode()
-    read = [_chunk(text, is_vnode=is_vnode) for text in each.dictionary.to_pylist()]
-    n, cpus, gpus = np.array(read, np.int64).reshape(-1, 3).T[:, integers(each.indices)[0]]
-
-    def total(values: npt.NDArray[Any]) -> Ints:
-        # One row more, for texts that are null.
-        summed = np.bincount(row, np.minimum(values, _MOST), len(encoded.dictionary) + 1)
-        return np.minimum(summed, _MOST).astype(np.int64)
-
-    nodes = total(n)
-    invalid = (total(n < 0) > 0) | (nodes <= 0) | (is_vnode & (total(cpus >= 0) == 0))
-    procs = total(n * np.where(cpus < 0, 0 if is_vnode else 1, cpus))
-    invalid[-1], is_null = False, nulls(words)
-    place = np.where(is_null, -1, integers(encoded.indices)[0])
-    return Counts(procs[place], is_null | invalid[place], invalid[place], nodes[place], total(n * gpus)[place])
-
-
-def vnodes(words: pa.StringArray) -> Counts:
-    """The same of exec_vnode."""
-    return chunks(words, is_vnode=True)
+    place, text, part, parts = _parts(words)
+    read = [_chunk(one.strip("()"), is_vnode=is_vnode) for one in parts.to_pylist()]
+    n, cpus, gpus = np.array(read, np.float64).reshape(-1, 3).T[:, part]
+    is_bad = (np.bincount(text, n < 0) > 0) | ~(np.bincount(text, n) > 0)
+    if is_vnode:
+        is_bad |= np.bincount(text, cpus >= 0) == 0
+    procs = n * np.where(cpus < 0, 0.0 if is_vnode else 1.0, cpus)
+    return _counts(place, is_bad, np.bincount(text, procs), np.bincount(text, n), np.bincount(text, n * gpus))
 
 
 def _chunk(text: str, *, is_vnode: bool) -> tuple[int, int, int]:
     """How often a chunk is asked for (0: it is empty, -1: it is none), its processors (-1: it does not say), GPUs."""
-    n, cpus, gpus = int(bool(text)), -1, 0
+    n, cpus, gpus = -1 if set(text) & {"(", ")"} else int(bool(text)), -1, 0
     for place, token in enumerate(text.split(":")):
         name, equals, value = token.partition("=")
         found = _NUMBER.match(value if equals else token)
@@ -598,3 +370,20 @@ def _chunk(text: str, *, is_vnode: bool) -> tuple[int, int, int]:
         elif found and not (equals or place or is_vnode):
             n = number
     return n, cpus, gpus
+
+
+def _parts(words: pa.StringArray) -> tuple[Ints, Ints, Ints, pa.StringArray]:
+    """The distinct texts' parts: each row's text (-1: null), the text of each part, its place in the distinct parts."""
+    encoded = words.dictionary_encode()
+    split = pc.split_pattern(encoded.dictionary, "+")
+    parts = split.flatten().dictionary_encode()
+    place = np.where(nulls(words), -1, integers(encoded.indices)[0])
+    return place, integers(pc.list_parent_indices(split))[0], integers(parts.indices)[0], parts.dictionary
+
+
+def _counts(place: Ints, is_bad: Bools, *told: Floats | Ints) -> Counts:
+    """The rows' counts, from the processors, nodes and GPUs that the distinct texts tell."""
+    invalid, is_null = np.append(is_bad, False)[place], place < 0
+    values = (np.append(np.minimum(one, _MOST), 0.0)[place] for one in told)
+    n_procs, n_nodes, n_gpus = (np.where(is_null | invalid, np.nan, one) for one in values)
+    return Counts(n_procs, is_null | invalid, invalid, n_nodes, np.where(n_gpus > 0, n_gpus, np.nan))

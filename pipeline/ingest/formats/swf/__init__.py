@@ -67,7 +67,7 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
     header, remarks = Header(), Remarks(files=1)
     n_kept = max([N_FIELDS, *numbers.values()])
     exact = {numbers[name] for name in REALS if name in numbers}
-    last_submit, width, n_shown, last_id = None, 0, 0, 0
+    last_submit, width, last_id = None, 0, 0
     for block in line_blocks(source):
         scanned = scan(block.data, width, exact, n_kept)
         if settings.last_line == "set_aside" and len(scanned.line) and _may_be_cut(block.data, width):
@@ -84,7 +84,7 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
         jobs = _typed(scanned, block, header, numbers, source, site, remarks)
         last_submit = _remark(jobs, scanned.width, last_submit, remarks)
         status, is_null = integers(jobs["exit_code"])
-        n_shown = count_statuses(status, is_null, scanned.line + block.line, source.label, remarks, n_shown)
+        count_statuses(status, is_null, source.label, remarks)
         lines = {"comment": len(scanned.comments), "blank": scanned.n_blank}
         n_bytes = len(block.data) + block.n_dropped
         yield Chunk(
@@ -407,22 +407,16 @@ LEAST_SHARE = 0.01
 """Of the values that are neither 0 nor -1, those outside the standard's range in a log of exit codes: 0.105 in the
 Sandia log; 0 in the archive's 19 other logs; 0.000004 in one of 281,337 jobs with one damaged line."""
 
-_SHOWN_LINES, _SHOWN_FILES = 3, 3
-_ZERO, _ONE, _OTHER, _OUTSIDE, _LINE = "status 0", "status 1", "status other", "status outside", "status line"
-_SEPARATOR = "\0"
+_SHOWN_FILES = 3
+_ZERO, _ONE, _OTHER, _OUTSIDE = "status 0 ", "status 1 ", "status other ", "status outside "
+"""Names of tallies, before a file's label."""
 
 
-def count_statuses(status: Ints, is_null: Bools, lines: Ints, label: str, remarks: Remarks, n_shown: int) -> int:
-    """Tally a chunk's statuses under its file's label, and its first lines outside the range; returns lines shown."""
-    outside = ~is_null & ((status < -1) | (status > 5))
+def count_statuses(status: Ints, is_null: Bools, label: str, remarks: Remarks) -> None:
+    """Tally a chunk's statuses under its file's label."""
+    outside = (status < -1) | (status > 5)
     counts = {_ZERO: status == 0, _ONE: status == 1, _OTHER: (status > 1) | (status < -1), _OUTSIDE: outside}
-    for name, mask in counts.items():
-        if n := int(np.count_nonzero(mask & ~is_null)):
-            remarks[_name(name, label)] += n
-    shown = lines[outside][: max(_SHOWN_LINES - n_shown, 0)].tolist()
-    for line in shown:
-        remarks[_name(_LINE, label, str(line))] += 1
-    return n_shown + len(shown)
+    remarks.update({name + label: int(np.count_nonzero(mask & ~is_null)) for name, mask in counts.items()})
 
 
 def settle(jobs: pa.Table, remarks: Remarks, settings: IngestSettings) -> pa.Table:
@@ -450,47 +444,37 @@ def settle(jobs: pa.Table, remarks: Remarks, settings: IngestSettings) -> pa.Tab
 
 def _files_of_exit_codes(remarks: Remarks) -> list[str]:
     """The labels of files whose field 11 holds exit codes."""
-    found = []
-    for label, outside in named(remarks, _OUTSIDE + _SEPARATOR).items():
-        zeros, ones, other = (remarks[_name(name, label)] for name in (_ZERO, _ONE, _OTHER))
-        if outside >= LEAST_SHARE * (ones + other) and zeros >= ones:
-            found.append(label)
-    return found
+    return [
+        label
+        for label, n_outside in named(remarks, _OUTSIDE).items()
+        if n_outside >= LEAST_SHARE * (remarks[_ONE + label] + remarks[_OTHER + label])
+        and remarks[_ZERO + label] >= remarks[_ONE + label]
+    ]
 
 
 def status_notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
-    """How field 11 was read where that was decided by its values, and which lines disagree with that."""
+    """How field 11 was read where that was decided by its values, and which files have values that disagree."""
     if settings.swf_status != "auto":
         return []
-    notes, outside, codes = [], named(remarks, _OUTSIDE + _SEPARATOR), _files_of_exit_codes(remarks)
-    if codes:
-        n_outside = sum(outside[label] for label in codes)
-        listed = ", ".join(map(printable, codes[:_SHOWN_FILES])) + (", ..." if len(codes) > _SHOWN_FILES else "")
-        notes.append(
-            f"{n_outside} status values of {listed} lie outside -1 to 5: the field is read as an exit code there, "
-            '0 completed and any other failed (swf_status = "standard" overrules)'
-        )
+    outside, codes = named(remarks, _OUTSIDE), _files_of_exit_codes(remarks)
     others = [label for label in outside if label not in codes]
-    for label in others[:_SHOWN_FILES]:
-        lines = sorted(map(int, named(remarks, _name(_LINE, label) + _SEPARATOR)))
+    told = (
+        (codes, 'the field is read as an exit code there, 0 completed and any other failed (swf_status = "standard"'),
+        (others, 'the others say that the field is the standard status (swf_status = "exit_code"'),
+    )
+    notes = [
+        f"{sum(outside[label] for label in labels)} status values of {', '.join(map(printable, labels[:_SHOWN_FILES]))}"
+        f"{', ...' if len(labels) > _SHOWN_FILES else ''} lie outside -1 to 5: {meaning} overrules)"
+        for labels, meaning in told
+        if labels
+    ]
+    standard = {label for name in (_ZERO, _ONE, _OTHER) for label in named(remarks, name)} - set(codes)
+    if codes and standard:
         notes.append(
-            f"{outside[label]} lines of {printable(label)} have a status outside -1 to 5 (first: line "
-            f"{', '.join(map(str, lines))}); the other lines say that the field is the standard status "
-            '(swf_status = "exit_code" overrules)'
-        )
-    if len(others) > _SHOWN_FILES:
-        notes.append(f"{len(others) - _SHOWN_FILES} more files hold status values outside -1 to 5")
-    known = {label for name in (_ZERO, _ONE, _OTHER) for label in named(remarks, name + _SEPARATOR)}
-    if codes and known - set(codes):
-        notes.append(
-            f"status is read as an exit code in {len(codes)} files and as the standard status in "
-            f"{len(known - set(codes))}: if they are one log, set swf_status"
+            f"status is read as an exit code in {len(codes)} files and as the standard status in {len(standard)}: if "
+            "they are one log, set swf_status"
         )
     return notes
-
-
-def _name(*parts: str) -> str:
-    return _SEPARATOR.join(parts)
 
 
 _SENTENCES = {
