@@ -11,10 +11,11 @@ values.py. `read_logs` is the one way that a line of a log walks:
 Tables of jobs are read as they are (jobs_tables.py).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import overload
@@ -23,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Bools, floats, proc_seconds, tally, texts
+from pipeline.arrays import Bools, arrow, floats, proc_seconds, tally, texts
 from pipeline.errors import ConservationError, InputError, printable
 from pipeline.ingest.derive import ColumnDeriver, finished_schema
 from pipeline.ingest.ingest_report import Account, check_account, report
@@ -49,7 +50,7 @@ from pipeline.ingest.sources import (
     is_table,
     with_members,
 )  # fmt: skip
-from pipeline.large_tables import LargeTable, StoredTable, parts_of, stored
+from pipeline.large_tables import LargeTable, StoredTable
 from pipeline.report import Report, Tally, count_done, total
 from pipeline.settings import IngestSettings, SiteSettings
 from pipeline.storage import row_groups
@@ -124,19 +125,24 @@ def ingest(
     >>> jobs.num_rows == report.kept.rows, unreadable.num_rows == tables["unreadable"].num_rows
     (True, True)
     """
-    is_own = to is not None and to.scratch is None
-    folder = TemporaryDirectory(prefix=".spill.", dir=to.jobs.parent) if to and is_own else nullcontext()
-    with folder as scratch:
-        place = replace(to, scratch=Path(scratch)) if to and scratch else to
+    with TemporaryDirectory(prefix=".spill.", dir=to.jobs.parent) if to else nullcontext() as folder:
+        records_of = partial(
+            Records, folder=Path(folder) if folder else None, hold_bytes=to.hold_bytes if to else HOLD_BYTES
+        )
         try:
             sources = find_sources(paths)
             if any(map(is_table, sources)) and not earlier:
-                found = read_jobs_tables(sources, site, place)
+                parts, unreadable, report = read_jobs_tables(sources, site, records_of)
             else:
                 if earlier:
                     check_same_names(earlier, hasher_of(site))
-                found = read_logs(sources, site, settings, earlier, place)
-            return within_window(*found, window_s, to.jobs if to else None)
+                parts, unreadable, report = read_logs(sources, site, settings, earlier, to, records_of)
+            parts, report = within_window(parts, report, window_s)
+            if to is None:
+                jobs: LargeTable = with_sorted_categories(pa.concat_tables(parts))
+            else:
+                jobs = StoredTable(to.write(to.jobs, parts, JOBS, hasher_of(site).mark), JOBS)
+            return jobs, unreadable, report()
         except InputError as error:
             # Where the site anonymises, an error that leaves here quotes nothing of a log.
             raise discreet(error) if site.anonymise else error from None
@@ -153,8 +159,9 @@ def read_logs(
     settings: IngestSettings,
     earlier: Path | None,
     to: OnDisk | None,
-) -> tuple[LargeTable, LargeTable, Report]:
-    """JOBS, UNREADABLE and the report of some logs, as `ingest` gives them; to: with a scratch folder."""
+    records_of: Callable[[Mapping[str, pa.Schema]], Records],
+) -> tuple[Iterator[pa.Table], LargeTable, Callable[[], Report]]:
+    """JOBS of some logs in parts, UNREADABLE, and what makes the report of both when the parts have been read."""
     account, deriver = Account(site), ColumnDeriver(site, settings)
     sources, account.passed_over = with_members(sources)
     known = _with_readers(sources, candidates_of(settings), account)
@@ -163,7 +170,7 @@ def read_logs(
     schemas = {EARLIER: JOBS.schema(), UNREADABLE.name: UNREADABLE.schema(), FOUND_JOBS: FOUND}
     schemas |= {_jobs(reader): of_jobs for reader in readers}
     schemas |= {_parts(reader): finished_schema(reader.parts) for reader in readers if reader.parts is not None}
-    rows = Records(schemas, to.scratch if to else None, to.hold_bytes if to else HOLD_BYTES)
+    rows = records_of(schemas)
     same_record = [reader.same_record for reader in readers]
     # The lines of every source become typed rows of jobs and of parts of jobs, or are unreadable.
     ids = [texts([])]
@@ -177,42 +184,35 @@ def read_logs(
                 if table is not None:
                     rows.add(kind, deriver.table(table))
                     ids += [leading_digits(table["job_id"]).unique()] if earlier else []
-    # The rows of an earlier table that these may change come to them.
-    older = EarlierTable(earlier, pa.concat_arrays(ids).unique(), site.name) if earlier else None
-    if older:
-        account.n_earlier, account.earlier_lacks = older.n_rows, older.lacks
-        for table in older.changing():
-            rows.add(EARLIER, table)
+    # The rows of an earlier table that these may change come to them; the others are final.
+    if earlier:
+        account.earlier = EarlierTable(earlier, site.name)
+        for changing, others in account.earlier.rows(pa.concat_arrays(ids).unique()):
+            rows.add(EARLIER, changing)
+            account.settle(others, JOBS.empty())
+            rows.add(FOUND_JOBS, others)
     # Of each record one reading is kept, and all are put in order.
     remarks = {name: Remarks(of_format) for name, of_format in account.remarks.items()}
     for tables in rows.batches([kind for kind in rows.schemas if kind not in (UNREADABLE.name, FOUND_JOBS)]):
         new = _settled(tables, account, remarks, site, settings)
         found, lost = distinct(new, same_record)
-        if older:
-            found, again = older.updated(found, tables[EARLIER], same_record)
+        if account.earlier:
+            found, again = account.earlier.updated(found, tables[EARLIER], same_record)
             lost = pa.concat_tables([lost, again])
         account.settle(found, lost)
         rows.add(FOUND_JOBS, found)
     check_account(account, settings.max_damaged or 1.0)
     unreadable = _stored_lines(rows, account, to)
 
-    def told() -> Report:
-        return report(account, settings, *((older.facts(), older.notes()) if older else ()))
-
     def jobs() -> Iterator[pa.Table]:
-        first_s = account.first_submit_s if older and older.is_in_order else None
-        others = (older.unchanged(account), older.names, -np.inf if first_s is None else first_s) if older else ()
-        for part in rows.ordered(FOUND_JOBS, *others):
-            if older:
-                older.count(part)
+        for part in rows.ordered(FOUND_JOBS):
+            if account.earlier:
+                account.earlier.count(part)
             yield JOBS.check(part.select(JOBS.schema().names))
         # Where a record is lost this is an error, before the file takes its place.
-        told()
+        report(account, settings)
 
-    if to is None:
-        return with_sorted_categories(pa.concat_tables(jobs())), unreadable, told()
-    written = to.write(to.jobs, jobs(), JOBS, deriver.hasher.mark)
-    return StoredTable(written, JOBS), unreadable, told()
+    return jobs(), unreadable, partial(report, account, settings)
 
 
 def _stored_lines(rows: Records, account: Account, to: OnDisk | None) -> LargeTable:
@@ -322,59 +322,53 @@ def reader_of(source: Source, candidates: Sequence[str]) -> Reader | None:
 
 
 def within_window(
-    jobs: LargeTable, unreadable: LargeTable, report: Report, window_s: Window, out: Path | None = None
-) -> tuple[LargeTable, LargeTable, Report]:
-    """The result of ingest with only the jobs submitted in the window that were over by its end.
+    parts: Iterator[pa.Table], report: Callable[[], Report], window_s: Window
+) -> tuple[Iterator[pa.Table], Callable[[], Report]]:
+    """Of jobs in parts those submitted in the window that were over by its end, and what makes the report of them.
 
     A job is over when the last instant that its record tells has passed: its end, else its start or submit plus its
     runtime. A record without a submit is in no window. So the rows until an instant are those of the log with only the
-    records of jobs that were over then. The others are counted as `outside_window`.
-    With `out` the jobs are written to that file, which may be the one they are in.
-    InputError, and no file, where no job is left.
+    records of jobs that were over then. The others are counted as `outside_window`. InputError where no job is left.
     """
     if window_s == OPEN:
-        return jobs, unreadable, report
-    n_jobs, left_out = jobs.num_rows, list[Tally]()
+        return parts, report
+    n_kept, left_out, submits_s = list[int](), list[Tally](), list[int]()
 
     def chosen() -> Iterator[pa.Table]:
-        for part, is_in in in_window(jobs, window_s):
+        for part in parts:
+            is_in = is_in_window(part, window_s)
             left_out.append(tally(proc_seconds(part), ~is_in))
-            yield with_sorted_categories(part.filter(pa.array(is_in)))
+            kept = part.filter(arrow(is_in))
+            n_kept.append(kept.num_rows)
+            submits_s.extend(s for s in pc.min_max(kept["submit_s"]).as_py().values() if s is not None)
+            yield with_sorted_categories(kept)
+        if not any(n_kept):
+            begin, end = (
+                "any time" if s is None else f"{datetime.fromtimestamp(s, UTC):%Y-%m-%dT%H:%MZ}" for s in window_s
+            )
+            found = f"{total(left_out).rows:,} jobs, none of them submitted and ended from {begin} to {end}"
+            raise InputError("the logs", found, "jobs in this window", "choose another --from or --to")
 
-    kept = stored(chosen(), JOBS, out and out.parent, out.stem if out else "")
-    if not kept.num_rows:
-        if out:
-            out.unlink()
-        begin, end = (
-            "any time" if s is None else f"{datetime.fromtimestamp(s, UTC):%Y-%m-%dT%H:%MZ}" for s in window_s
-        )
-        found = f"{n_jobs:,} jobs, none of them submitted and ended from {begin} to {end}"
-        raise InputError("the logs", found, "jobs in this window", "choose another --from or --to")
-    outside = total(left_out)
-    spans_s = [pc.min_max(part["submit_s"]).as_py() for part in parts_of(kept, ["submit_s"])]
-    facts = dict(report.facts) | {
-        "jobs": kept.num_rows,
-        "first_submit_s": min((span["min"] for span in spans_s if span["min"] is not None), default=None),
-        "last_submit_s": max((span["max"] for span in spans_s if span["max"] is not None), default=None),
-    }
-    counted = Tally(kept.num_rows, report.kept.proc_s - outside.proc_s)
-    changed = replace(report, kept=counted, set_aside={**report.set_aside, OUTSIDE: outside}, facts=facts)
-    return kept, unreadable, changed.check()
+    def narrowed() -> Report:
+        whole, outside, n_jobs = report(), total(left_out), sum(n_kept)
+        ends_s = {"first_submit_s": min(submits_s, default=None), "last_submit_s": max(submits_s, default=None)}
+        return replace(
+            whole, kept=Tally(n_jobs, whole.kept.proc_s - outside.proc_s),
+            set_aside={**whole.set_aside, OUTSIDE: outside}, facts={**whole.facts, "jobs": n_jobs, **ends_s},
+        ).check()  # fmt: skip
 
-
-_TIMES = ("submit_s", "start_s", "end_s", "runtime_s")
+    return chosen(), narrowed
 
 
-def in_window(jobs: LargeTable, window_s: Window) -> Iterator[tuple[pa.Table, Bools]]:
-    """The jobs in parts, and which of each part are in a window as `within_window` says."""
+def is_in_window(jobs: pa.Table, window_s: Window) -> Bools:
+    """Which jobs are in a window as `within_window` says."""
     begin_s, end_s = window_s
-    for part in parts_of(jobs):
-        submit_s, start_s, ended_s, runtime_s = (floats(part, name) for name in _TIMES)
-        chosen: Bools = np.ones(part.num_rows, np.bool_)
-        if begin_s is not None:
-            chosen &= submit_s >= begin_s
-        if end_s is not None:
-            began_s = np.fmax(submit_s, start_s)
-            chosen &= np.fmax(began_s, np.where(np.isnan(ended_s), began_s + np.nan_to_num(runtime_s), ended_s)) < end_s
-            chosen &= ~np.isnan(submit_s)
-        yield part, chosen
+    submit_s, start_s, ended_s, runtime_s = (floats(jobs, n) for n in ("submit_s", "start_s", "end_s", "runtime_s"))
+    chosen: Bools = np.ones(jobs.num_rows, np.bool_)
+    if begin_s is not None:
+        chosen &= submit_s >= begin_s
+    if end_s is not None:
+        began_s = np.fmax(submit_s, start_s)
+        chosen &= np.fmax(began_s, np.where(np.isnan(ended_s), began_s + np.nan_to_num(runtime_s), ended_s)) < end_s
+        chosen &= ~np.isnan(submit_s)
+    return chosen

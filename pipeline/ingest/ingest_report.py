@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from pipeline.arrays import Floats, arrow, integers, proc_seconds
 from pipeline.errors import InputError, printable
+from pipeline.ingest.jobs_tables import EarlierTable
 from pipeline.ingest.privacy import unquoted
 from pipeline.ingest.reader import NO_RECORD, READ_AGAIN, Chunk, Folded, Reader, Remarks
 from pipeline.ingest.records import PARTIAL
@@ -46,8 +47,7 @@ class Account:
     passed_over: list[str] = field(default_factory=list)
     n_lines: int = 0
     n_bytes: int = 0
-    n_earlier: int = 0
-    earlier_lacks: tuple[str, ...] = ()
+    earlier: EarlierTable | None = None
     records: Counter[tuple[str, str]] = field(default_factory=Counter)
     damaged: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     first_unreadable: dict[tuple[str, str], dict[str, object]] = field(default_factory=dict)
@@ -127,7 +127,7 @@ def check_account(account: Account, most: float) -> None:
 
     DamagedError where a log, or all logs together, have a larger share of records that look damaged in one way.
     """
-    if not account.n_jobs + account.n_earlier:
+    if not account.n_jobs:
         where = ", ".join(printable(label) for label in sorted(account.labels)[:3])
         found, do = f"no job in {account.n_lines} lines", "check that the export ran"
         if any(reason == "no_line_end" for _, reason in account.first_unreadable):
@@ -145,13 +145,9 @@ def check_account(account: Account, most: float) -> None:
             raise DamagedError(where, found, f"at most {most:.1%} (ingest.max_damaged)", do)
 
 
-def report(
-    account: Account, settings: IngestSettings, fates: Mapping[str, Fact] | None = None, fate_notes: Sequence[str] = ()
-) -> Report:
-    """The stage's account, checked: lines (and rows of an earlier table) seen = jobs + set aside + unreadable.
-
-    fates, fate_notes: what became of an earlier table's rows.
-    """
+def report(account: Account, settings: IngestSettings) -> Report:
+    """The stage's account, checked: lines (and rows of an earlier table) seen = jobs + set aside + unreadable."""
+    earlier = account.earlier
     set_aside = {name: Tally(n) for name, n in sorted(account.lines.items())}
     set_aside["superseded"] = Tally(account.n_superseded, float(account.superseded_proc_s))
     for _, reason in _reasons(account):
@@ -170,16 +166,18 @@ def report(
         "indistinct_records": account.n_indistinct,
         **dict(sorted(counted.items())),
         **{name: value for name, value in sorted(account.header.items()) if name not in _COUNTED},
-        **(fates or {}),
+        **(earlier.facts() if earlier else {}),
     }
     return Report(
         "ingest",
         "line",
-        seen=Tally(account.n_lines + account.n_earlier, float(account.proc_s + account.superseded_proc_s)),
+        seen=Tally(
+            account.n_lines + (earlier.n_rows if earlier else 0), float(account.proc_s + account.superseded_proc_s)
+        ),
         kept=Tally(account.n_jobs, float(account.proc_s)),
         set_aside=set_aside,
         facts=facts,
-        notes=(*_notes(account, settings), *fate_notes),
+        notes=tuple(_notes(account, settings)),
     ).check()
 
 
@@ -194,14 +192,12 @@ def _reasons(account: Account) -> list[tuple[str, str]]:
 def _notes(account: Account, settings: IngestSettings) -> Sequence[str]:
     told = [(name, reader.notes) for name, reader in account.readers.items() if reader.notes]
     said = [note for name, notes in told for note in notes(account.remarks[name], settings)]
-    lacking = f"column{'s' if len(account.earlier_lacks) > 1 else ''} {', '.join(account.earlier_lacks)}"
-    unknown = f"the earlier table lacks {lacking}: unknown for its jobs that are not in these logs"
     return (
         *(_unreadable_note(account, key) for key in _reasons(account)),
         *_record_notes(account),
         *(map(unquoted, said) if account.site.anonymise else said),
         *account.passed_over,
-        *([unknown] if account.earlier_lacks else ()),
+        *(account.earlier.notes() if account.earlier else ()),
     )
 
 
@@ -241,7 +237,7 @@ def _indistinct(jobs: pa.Table, superseded: pa.Table) -> int:
 
 def _record_notes(account: Account) -> Iterator[str]:
     if n := account.n_superseded:
-        said = ", but of two final ones that of these logs, not of the earlier table" if account.n_earlier else ""
+        said = ", but of two final ones that of these logs, not of the earlier table" if account.earlier else ""
         yield f"{n} records were read before (overlapping logs): the later-ending of each is kept{said}"
     if n := account.n_reused_ids:
         yield f"{n} job ids stand for several jobs or executions, told apart by restart"

@@ -10,7 +10,7 @@ from typing import BinaryIO, cast
 import pyarrow as pa
 
 from pipeline.errors import InputError, printable
-from pipeline.ingest import candidates_of, read_logs, reader_of
+from pipeline.ingest import candidates_of, ingest, reader_of
 from pipeline.ingest.jobs_tables import OWN_TABLE
 from pipeline.ingest.privacy import unquoted
 from pipeline.ingest.reader import Layout
@@ -25,7 +25,6 @@ from pipeline.ingest.sources import (
     is_table,
     with_members,
 )  # fmt: skip
-from pipeline.large_tables import rows_of
 from pipeline.report import Report
 from pipeline.settings import IngestSettings, SiteSettings
 from pipeline.tables import JOBS, SET_LATER, UNREADABLE
@@ -100,11 +99,11 @@ def _inspected(source: Source, site: SiteSettings, settings: IngestSettings, *, 
         layout = reader.layout(shown, site, settings) if reader.layout else Layout()
         seen = replace(seen, format=reader.name, is_whole=is_whole, layout=layout)
         alone = settings.model_copy(update={"format": reader.name, "max_damaged": settings.max_damaged and 1.0})
-        jobs, unreadable, report = read_logs([shown], site, alone, None, None)
-        lines = rows_of(unreadable)
+        jobs, unreadable, report = ingest([shown], site, alone)
+        lines = unreadable
         if not is_whole:
             lines = lines.filter(pa.array([r not in CUT_BY_BOUND for r in lines["reason"].to_pylist()], pa.bool_()))
-        return replace(seen, jobs=rows_of(jobs), unreadable=lines, report=report)
+        return replace(seen, jobs=jobs, unreadable=lines, report=report)
     except InputError as error:
         return _failed(seen, error, site)
 

@@ -6,9 +6,8 @@ depends neither on where the rows were nor on the order in which they came.
 """
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +21,6 @@ from pipeline.arrays import (
     Ints,
     arrow,
     dense_codes,
-    floats,
     integers,
     one_piece,
     replaced,
@@ -307,27 +305,18 @@ class Records:
         else:
             yield under_schema(self._held.pop(kind), self.schemas[kind])
 
-    def ordered(
-        self, kind: str, others: Iterator[pa.Table] | None = None, names: Sequence[str] = (), from_s: float = -np.inf
-    ) -> Iterator[pa.Table]:
-        """The jobs of a kind, and other jobs under its schema, of which these columns have a value, in one order.
-
-        from_s: an instant before which no job of the kind was submitted; the others until then stand in order.
-        """
-        schema, late = self.schemas[kind], list[pa.Table]()
-        for table in others or ():
-            is_late = ~(floats(table, "submit_s") < from_s)
-            yield table.filter(arrow(~is_late))
-            if is_late.any():
-                late.append(table.filter(arrow(is_late)))
-                break
-        tables = [next(self.tables(kind))] if not self.is_spilled else self.tables(kind)
-        if others is None and isinstance(tables, list) and is_in_order(tables[0]):
-            yield tables[0]
-            return
-        batches = (batch for table in chain(tables, late, others or ()) for batch in table.to_batches())
-        rows = {"rows": pa.RecordBatchReader.from_batches(schema, batches)}
-        for table in self._found(_ORDERED.format(self._names(kind, names)), rows):
+    def ordered(self, kind: str) -> Iterator[pa.Table]:
+        """The jobs of a kind in one order."""
+        rows = self.tables(kind)
+        if not self.is_spilled:
+            (held,) = rows
+            if is_in_order(held):
+                yield held
+                return
+            rows = iter([held])
+        schema = self.schemas[kind]
+        reader = pa.RecordBatchReader.from_batches(schema, (batch for table in rows for batch in table.to_batches()))
+        for table in self._found(_ORDERED.format(self._names(kind)), {"rows": reader}):
             yield under_schema([table], schema)
 
     def check_key(self, kind: TableKind) -> None:
@@ -352,9 +341,9 @@ class Records:
         own = {kind: rows.filter(pc.equal(rows["_kind"], kind)) for kind in kinds}
         return {kind: under_schema([table], self.schemas[kind]) for kind, table in own.items()}
 
-    def _names(self, kind: str, others: Iterable[str] = ()) -> str:
+    def _names(self, kind: str) -> str:
         """The columns of a kind that have a value: a sort of the others would take as long."""
-        names = {*self._filled[kind], *_ORDERING, *others}
+        names = {*self._filled[kind], *_ORDERING}
         return ", ".join(f'"{name}"' for name in self.schemas[kind].names if name in names)
 
     def _spill(self, folder: Path) -> None:

@@ -118,9 +118,8 @@ def write_jobs(
         raise InputError(printable(table.label), "a table, not a log", "logs to make one of", do)
     beside = out.with_name(f"{out.stem}.unreadable{out.suffix}")
     with scratch_folder(out) as scratch:
-        rows, (jobs, lines) = scratch / "rows", (scratch / path.name for path in (out, beside))
-        rows.mkdir()
-        *_, report = ingest(logs, site, how, earlier, to=OnDisk(jobs, lines, rows, write_any_batches))
+        jobs, lines = (scratch / path.name for path in (out, beside))
+        *_, report = ingest(logs, site, how, earlier, to=OnDisk(jobs, lines, write_any_batches))
         # Both tables change when both are whole. The jobs come last, so that who finds them finds their lines.
         if lines.exists():
             lines.replace(beside)
