@@ -163,18 +163,15 @@ def read_logs(
 ) -> tuple[Iterator[pa.Table], LargeTable, Callable[[], Report]]:
     """JOBS of some logs in parts, UNREADABLE, and what makes the report of both when the parts have been read."""
     account, deriver = Account(site), ColumnDeriver(site, settings)
-    sources, account.passed_over = with_members(sources)
-    known = _with_readers(sources, candidates_of(settings), account)
-    account.readers |= {name: reader_named(name) for name in FORMATS if any(reader.name == name for _, reader in known)}
-    readers, of_jobs = account.readers.values(), finished_schema(pa.schema([*JOBS.schema(), *EXTRAS]))
-    schemas = {EARLIER: JOBS.schema(), UNREADABLE.name: UNREADABLE.schema(), FOUND_JOBS: FOUND}
-    schemas |= {_jobs(reader): of_jobs for reader in readers}
-    schemas |= {_parts(reader): finished_schema(reader.parts) for reader in readers if reader.parts is not None}
-    rows = records_of(schemas)
-    same_record = [reader.same_record for reader in readers]
+    rows = records_of({EARLIER: JOBS.schema(), UNREADABLE.name: UNREADABLE.schema(), FOUND_JOBS: FOUND})
     # The lines of every source become typed rows of jobs and of parts of jobs, or are unreadable.
     ids = [texts([])]
-    for source, reader in known:
+    for source, reader in _with_readers(sources, candidates_of(settings), account):
+        if reader.name not in account.readers:
+            account.readers[reader.name] = reader
+            rows.schemas[_jobs(reader)] = finished_schema(pa.schema([*JOBS.schema(), *EXTRAS]))
+            if reader.parts is not None:
+                rows.schemas[_parts(reader)] = finished_schema(reader.parts)
         for chunk in chunks_of(reader, source, site, settings):
             unreadable = deriver.unreadable(chunk.unreadable)
             account.add(source, reader, chunk, unreadable)
@@ -184,6 +181,8 @@ def read_logs(
                 if table is not None:
                     rows.add(kind, deriver.table(table))
                     ids += [leading_digits(table["job_id"]).unique()] if earlier else []
+    account.readers = {name: account.readers[name] for name in FORMATS if name in account.readers}
+    same_record = [reader.same_record for reader in account.readers.values()]
     # The rows of an earlier table that these may change come to them; the others are final.
     if earlier:
         account.earlier = EarlierTable(earlier, site.name)
@@ -268,20 +267,19 @@ def candidates_of(settings: IngestSettings) -> Sequence[str]:
 
 def _with_readers(
     sources: Sequence[Source], candidates: Sequence[str], account: Account
-) -> list[tuple[Source, Reader]]:
-    """The sources a reader knows, each with its reader."""
-    known = []
-    for source in sources:
-        reader = reader_of(source, candidates)
-        if reader is not None:
-            known.append((source, reader))
+) -> Iterator[tuple[Source, Reader]]:
+    """The sources a reader knows, each with its reader, to be read before the next is asked for."""
+    labels, is_known = list[str](), False
+    for source in with_members(sources, account.passed_over):
+        labels.append(printable(source.label))
+        if reader := reader_of(source, candidates):
+            is_known = True
+            yield source, reader
         else:
-            account.passed_over.append(f"{printable(source.label)} is no log of a known format and is passed over")
-    if not known:
-        where = ", ".join(printable(source.label) for source in sources[:3])
+            account.passed_over.append(f"{labels[-1]} is no log of a known format and is passed over")
+    if not is_known:
         expected = "; or ".join(reader_named(name).expects for name in candidates)
-        raise InputError(where, "no file of a known format", expected, "check the path")
-    return known
+        raise InputError(", ".join(labels[:3]), "no file of a known format", expected, "check the path")
 
 
 _MAIN = frozenset({"submit_s", "start_s", "end_s", "runtime_s", "procs", "requested_procs", "nodes"})

@@ -18,7 +18,7 @@ from pipeline.ingest.sources import (
     ARROW,
     PARQUET,
     Source,
-    byte_blocks,
+    beginning,
     compression_of,
     find_sources,
     head,
@@ -28,9 +28,6 @@ from pipeline.ingest.sources import (
 from pipeline.report import Report
 from pipeline.settings import IngestSettings, SiteSettings
 from pipeline.tables import JOBS, SET_LATER, UNREADABLE
-
-BOUND_BYTES = 1 << 20
-"""Decompressed bytes of a source that are read unless all are asked for."""
 
 CUT_BY_BOUND = ("cut_off",)
 
@@ -71,12 +68,10 @@ def inspect(
     """Each source behind the paths, by label; InputError where a path leads to none."""
     for source in find_sources(paths):
         try:
-            members = with_members([source])[0]
+            for member in with_members([source], []):
+                yield _inspected(member, site, settings, is_all=is_all)
         except InputError as error:
             yield _failed(_unseen(source, site), error, site)
-            continue
-        for member in members:
-            yield _inspected(member, site, settings, is_all=is_all)
 
 
 def _unseen(source: Source, site: SiteSettings) -> Inspection:
@@ -95,8 +90,9 @@ def _inspected(source: Source, site: SiteSettings, settings: IngestSettings, *, 
             raise InputError(printable(source.label), "a table of Walltime, not a log", "a log", OWN_TABLE)
         reader = reader_of(replace(source, is_named=True), candidates_of(settings))
         assert reader is not None  # nosec B101 # for the type checker
-        shown, is_whole = (source, True) if is_all else _bounded(source, settings)
+        shown, is_whole = _bounded(source, settings)
         layout = reader.layout(shown, site, settings) if reader.layout else Layout()
+        shown, is_whole = (source, True) if is_all else (shown, is_whole)
         seen = replace(seen, format=reader.name, is_whole=is_whole, layout=layout)
         alone = settings.model_copy(update={"format": reader.name, "max_damaged": settings.max_damaged and 1.0})
         jobs, unreadable, report = ingest([shown], site, alone)
@@ -112,11 +108,7 @@ def _bounded(source: Source, settings: IngestSettings) -> tuple[Source, bool]:
     """The source's first bytes, up to the end of a line, or of a table the first rows; whether they are all."""
     if head(source).startswith((PARQUET, ARROW)):
         return _first_rows(source, settings)
-    blocks = list(islice(byte_blocks(source, BOUND_BYTES), 2))
-    first = blocks[0] if blocks else b""
-    is_whole = len(blocks) < 2
-    shown = first if is_whole else first[: first.rfind(b"\n") + 1] or first
-    return replace(source, opened=lambda: cast(BinaryIO, io.BytesIO(shown))), is_whole
+    return beginning(source)
 
 
 def _first_rows(source: Source, settings: IngestSettings) -> tuple[Source, bool]:

@@ -6,6 +6,7 @@ depends neither on where the rows were nor on the order in which they came.
 """
 
 import sys
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
 from pathlib import Path
@@ -261,9 +262,9 @@ class Records:
         self.schemas, self.folder, self.hold_bytes = dict(schemas), folder, hold_bytes
         self.is_spilled = False
         self._held_bytes = 0
-        self._held: dict[str, list[pa.Table]] = {kind: [] for kind in schemas}
+        self._held = defaultdict[str, list[pa.Table]](list)
         self._files: dict[str, pa.ipc.RecordBatchStreamWriter] = {}
-        self._filled: dict[str, set[str]] = {kind: set() for kind in schemas}
+        self._filled = defaultdict[str, set[str]](set)
 
     def add(self, kind: str, table: pa.Table) -> None:
         """Add rows of a kind."""
@@ -272,17 +273,20 @@ class Records:
         filled = [name for name in table.column_names if table[name].null_count < table.num_rows]
         self._filled[kind].update(filled)
         if self.is_spilled:
-            self._files[kind].write_table(under_schema([table], self.schemas[kind]))
+            self._file(kind).write_table(under_schema([table], self.schemas[kind]))
             return
         self._held[kind].append(_rare_as_texts(table.select(filled)))
         self._held_bytes += self._held[kind][-1].nbytes
         if self.folder and self._held_bytes > self.hold_bytes:
-            self._spill(self.folder)
+            self.is_spilled = True
+            for other, tables in self._held.items():
+                while tables:
+                    self.add(other, tables.pop(0))
 
     def batches(self, kinds: Sequence[str]) -> Iterator[dict[str, pa.Table]]:
         """The rows of these kinds, all of one job and its tasks and components together."""
         if not self.is_spilled:
-            held = {kind: under_schema(self._held.pop(kind), self.schemas[kind]) for kind in kinds}
+            held = {kind: under_schema(self._held.pop(kind, []), self.schemas[kind]) for kind in kinds}
             # What becomes of them is in memory too.
             self.hold_bytes = sys.maxsize
             yield held
@@ -303,7 +307,7 @@ class Records:
         if self.is_spilled:
             yield from (pa.Table.from_batches([batch]) for batch in self._reader(kind))
         else:
-            yield under_schema(self._held.pop(kind), self.schemas[kind])
+            yield under_schema(self._held.pop(kind, []), self.schemas[kind])
 
     def ordered(self, kind: str) -> Iterator[pa.Table]:
         """The jobs of a kind in one order."""
@@ -346,19 +350,18 @@ class Records:
         names = {*self._filled[kind], *_ORDERING}
         return ", ".join(f'"{name}"' for name in self.schemas[kind].names if name in names)
 
-    def _spill(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self.is_spilled = True
-        for kind, schema in self.schemas.items():
-            self._files[kind] = pa.ipc.new_stream(str(folder / f"{kind}.arrow"), schema, options=_PACKED)
-            held = self._held.pop(kind)
-            while held:
-                self.add(kind, held.pop(0))
+    def _file(self, kind: str) -> pa.ipc.RecordBatchStreamWriter:
+        if kind not in self._files:
+            self._files[kind] = pa.ipc.new_stream(self._path(kind), self.schemas[kind], options=_PACKED)
+        return self._files[kind]
+
+    def _path(self, kind: str) -> str:
+        assert self.folder is not None  # nosec B101 # for the type checker
+        return str(self.folder / f"{kind}.arrow")
 
     def _reader(self, kind: str) -> pa.RecordBatchReader:
-        assert self.folder is not None  # nosec B101 # for the type checker
-        self._files[kind].close()
-        return pa.ipc.open_stream(str(self.folder / f"{kind}.arrow"))
+        self._file(kind).close()
+        return pa.ipc.open_stream(self._path(kind))
 
 
 def under_schema(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:

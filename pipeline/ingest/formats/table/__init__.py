@@ -25,7 +25,17 @@ from pipeline.ingest import raw_table
 from pipeline.ingest.formats.table import guesses
 from pipeline.ingest.raw_table import REASONS, RawTable, chunk_of, tables_of_lines
 from pipeline.ingest.reader import Chunk, Layout, Reader, Remarks, named, unique_keys, unreadable_row
-from pipeline.ingest.sources import ARROW, MAX_LINE_BYTES, PARQUET, Block, Source, byte_blocks, head, line_blocks
+from pipeline.ingest.sources import (
+    ARROW,
+    MAX_LINE_BYTES,
+    PARQUET,
+    Block,
+    Source,
+    beginning,
+    byte_blocks,
+    head,
+    line_blocks,
+)
 from pipeline.ingest.values import utf8
 from pipeline.settings import IngestSettings, SiteSettings
 from pipeline.storage import parquet_file
@@ -59,13 +69,10 @@ def _columns(source: Source, site: SiteSettings, settings: IngestSettings) -> tu
     if double := next((name for name in names if names.count(name) > 1), None):
         raise InputError(f"{where}, line 1", f"two columns {printable(double, 40)}", "each column once", "rename one")
     columns = guesses.mapped_columns(names, settings, where)
-    used, first = guesses.used(columns), list[pa.Table]()
-    for part in read_parts(source, names, used, settings):
-        first.append(part.rows)
-        if sum(map(len, first)) >= PART_ROWS // 4:
-            break
+    used, shown = guesses.used(columns), source if _is_binary(head(source)) else beginning(source)[0]
+    parts = (part.rows for part in read_parts(shown, names, used, settings))
     none = pa.table({name: pa.array([], pa.string()) for name in used})
-    return names, guesses.checked(pa.concat_tables(first) if first else none, columns, site, settings)
+    return names, guesses.checked(next(filter(len, parts), none), columns, site, settings)
 
 
 def names_of(source: Source, settings: IngestSettings) -> list[str]:
