@@ -15,10 +15,10 @@ from pipeline.errors import ConfigError, InputError, TableError, printable
 from pipeline.ingest.privacy import ANONYMISED, hasher_of
 from pipeline.ingest.records import (
     FATE,
+    FATES,
     FOUND,
     HOLD_BYTES,
     PARTIAL,
-    Fate,
     Records,
     distinct,
     leading_digits,
@@ -159,8 +159,11 @@ class EarlierTable:
         for table in read_older_batches(self.path, JOBS):
             is_here = pc.equal(table["site"].cast(pa.string()), self.site)
             may_change = pc.and_(is_here, pc.is_in(leading_digits(table["job_id"]), value_set=new_ids))
-            fate = pc.if_else(is_here, pa.scalar(Fate.EARLIER_ONLY, FATE.type), pa.scalar(Fate.ELSEWHERE, FATE.type))
-            found = pa.table([*table.columns, arrow(np.zeros(table.num_rows, np.int32)), fate], schema=FOUND)
+            kept, other = (pa.scalar(FATES.index(name), FATE.type) for name in ("earlier_only", "other_sites"))
+            found = pa.table(
+                [*table.columns, arrow(np.zeros(table.num_rows, np.int32)), pc.if_else(is_here, kept, other)],
+                schema=FOUND,
+            )
             yield table.filter(may_change), found.filter(pc.invert(may_change))
 
     def updated(
@@ -191,15 +194,9 @@ class EarlierTable:
         submit_s, end_s = floats(jobs, "submit_s"), floats(jobs, "end_s")
         first_s, last_s = min(self._submits_s, default=np.nan), max(self._submits_s, default=np.nan)
         is_covered = (submit_s >= first_s) & (submit_s <= last_s) & ~(end_s < min(self._ends_s, default=first_s))
-        for name, rows in (
-            ("new", fate == Fate.NEW),
-            ("unchanged", fate == Fate.UNCHANGED),
-            ("completed", fate == Fate.COMPLETED),
-            ("changed", fate == Fate.CHANGED),
-            ("newer_in_earlier", fate == Fate.EARLIER_IS_NEWER),
-            ("other_sites", fate == Fate.ELSEWHERE),
-            ("vanished", (fate == Fate.EARLIER_ONLY) & is_covered),
-        ):
+        told = {name: fate == place for place, name in enumerate(FATES)}
+        told["vanished"] = told.pop("earlier_only") & is_covered
+        for name, rows in told.items():
             places = np.flatnonzero(rows)
             self.counts[name] += len(places)
             known = self.first_ids.setdefault(name, [])

@@ -8,7 +8,6 @@ depends neither on where the rows were nor on the order in which they came.
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from enum import IntEnum
 from pathlib import Path
 
 import numpy as np
@@ -44,17 +43,8 @@ PARTIAL = "PARTIAL"
 OPEN_STATES = ("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING", "CONFIGURING", "COMPLETING", "REQUEUE_HOLD")
 
 
-class Fate(IntEnum):
-    """What became of a row of an earlier table and of the new records."""
-
-    NEW = 0
-    EARLIER_ONLY = 1
-    UNCHANGED = 2
-    COMPLETED = 3
-    CHANGED = 4
-    EARLIER_IS_NEWER = 5
-    ELSEWHERE = 6
-
+FATES = ("new", "unchanged", "completed", "changed", "newer_in_earlier", "other_sites", "earlier_only")
+"""What became of a row of an earlier table and of the new records, by the number in the column `fate`."""
 
 FATE = pa.field("fate", pa.int8())
 FORMAT = pa.field("format", pa.int32())
@@ -107,11 +97,11 @@ SELECT * REPLACE (CASE WHEN is_kept THEN row_number() OVER (PARTITION BY is_kept
 """
 _FATE = """
 CASE WHEN lag(nr) OVER readings IS NULL OR lag(is_new) OVER readings = is_new
-        THEN CASE WHEN is_new THEN {NEW} ELSE {EARLIER_ONLY} END
-    WHEN NOT is_new THEN {EARLIER_IS_NEWER}
-    WHEN {is_equal} THEN {UNCHANGED}
-    WHEN lag(is_open) OVER readings AND NOT is_open THEN {COMPLETED}
-    ELSE {CHANGED} END"""
+        THEN CASE WHEN is_new THEN {new} ELSE {earlier_only} END
+    WHEN NOT is_new THEN {newer_in_earlier}
+    WHEN {is_equal} THEN {unchanged}
+    WHEN lag(is_open) OVER readings AND NOT is_open THEN {completed}
+    ELSE {changed} END"""
 
 
 def distinct(rows: pa.Table, same_record: Sequence[Sequence[str]]) -> tuple[pa.Table, pa.Table]:
@@ -126,7 +116,7 @@ def distinct(rows: pa.Table, same_record: Sequence[Sequence[str]]) -> tuple[pa.T
     """
     is_several = _is_repeated(rows["job_id"])
     is_new = integers(rows["is_new"].cast(pa.int64()))[0] == 1
-    fate = np.where(is_new, Fate.NEW, Fate.EARLIER_ONLY).astype(np.int8)
+    fate = np.where(is_new, FATES.index("new"), FATES.index("earlier_only")).astype(np.int8)
     alone = replaced(rows, "restart", arrow(np.zeros(rows.num_rows, np.int64))).append_column(FATE, arrow(fate))
     alone = alone.select(FOUND.names)
     if not is_several.any():
@@ -165,16 +155,14 @@ def _query(rows: pa.Table, same_record: Sequence[Sequence[str]]) -> str:
     )
     equal = "({0} IS NOT DISTINCT FROM lag({0}) OVER readings{1})"
     is_equal = " AND ".join(equal.format(n, f" OR {n} IS NULL" if n in SUPPLEMENTED else "") for n in content)
-    has_earlier = not pc.all(rows["is_new"]).as_py()
+    fate = _FATE.format(is_equal=is_equal, **{name: place for place, name in enumerate(FATES)})
     return _DISTINCT.format(
         open_states=OPEN_STATES,
         identity=", ".join([*JOB, "part", *identity]),
         agreeing=f"CASE WHEN submit_s IS NULL THEN row({', '.join(content)}) END",
         content=", ".join(content),
         content_last=", ".join(f"{name} NULLS LAST" for name in content),
-        fate=_FATE.format(is_equal=is_equal, **{fate.name: int(fate) for fate in Fate})
-        if has_earlier
-        else int(Fate.NEW),
+        fate=FATES.index("new") if pc.all(rows["is_new"]).as_py() else fate,
         supplements="".join(
             f", {known.format(n, n, 'known')}, {known.format(n, 'coalesce(start_s, -1)', 'start')}" for n in lacking
         ),
@@ -275,7 +263,7 @@ class Records:
         if self.is_spilled:
             self._file(kind).write_table(under_schema([table], self.schemas[kind]))
             return
-        self._held[kind].append(_rare_as_texts(table.select(filled)))
+        self._held[kind].append(table.select(filled))
         self._held_bytes += self._held[kind][-1].nbytes
         if self.folder and self._held_bytes > self.hold_bytes:
             self.is_spilled = True
@@ -366,25 +354,7 @@ class Records:
 
 def under_schema(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
     """Concatenates tables under their full schema; columns that a table lacks are null."""
-    return pa.table([_joined(tables, field) for field in schema], schema=schema)
-
-
-def _joined(tables: Sequence[pa.Table], field: pa.Field) -> pa.ChunkedArray:
-    found = [table[field.name] if field.name in table.column_names else None for table in tables]
-    is_text = any(column is not None and column.type == pa.string() for column in found)
-    kind = pa.string() if is_text else field.type
-    chunks = [
-        chunk
-        for table, column in zip(tables, found, strict=True)
-        for chunk in ([unknown(table.num_rows, kind)] if column is None else column.cast(kind).chunks)
-    ]
-    column = pa.chunked_array(chunks, kind)
-    return column if kind == field.type else column.dictionary_encode()
-
-
-def _rare_as_texts(table: pa.Table) -> pa.Table:
-    """Turns categories whose values hardly repeat into texts, because unifying their dictionaries is slow."""
-    for name in [f.name for f in table.schema if f.type == CATEGORY]:
-        if 2 * sum(len(chunk.dictionary) for chunk in table[name].chunks) > table.num_rows:
-            table = table.set_column(table.column_names.index(name), name, table[name].cast(pa.string()))
-    return table
+    whole = pa.concat_tables(tables, promote_options="default") if tables else schema.empty_table()
+    there = set(whole.column_names)
+    columns = [whole[f.name].cast(f.type) if f.name in there else unknown(whole.num_rows, f.type) for f in schema]
+    return pa.table(columns, schema=schema)
