@@ -22,8 +22,7 @@ from flows.services.files.table_files import check_suffix, scratch_folder, write
 from flows.services.quantities import instant_s, seconds
 from pipeline.arrays import DAY_S
 from pipeline.errors import InputError, printable
-from pipeline.ingest import OnDisk, Source, ingest
-from pipeline.ingest.inspect import CUT_BY_BOUND, Inspection, inspect
+from pipeline.ingest import CUT_BY_BOUND, Inspection, OnDisk, Source, ingest, inspect
 from pipeline.ingest.live import Window, live
 from pipeline.ingest.privacy import hasher_of
 from pipeline.ingest.sources import find_sources, is_table

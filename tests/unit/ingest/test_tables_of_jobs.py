@@ -12,9 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.ingest import ingest
+from pipeline.ingest import ingest, inspect
 from pipeline.ingest.formats.table.guesses import public_sets
-from pipeline.ingest.inspect import inspect
 from pipeline.report import Report
 from pipeline.settings import IngestSettings, SiteSettings
 
