@@ -20,7 +20,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import BinaryIO, cast, overload
+from typing import overload
 
 import numpy as np
 import pyarrow as pa
@@ -366,14 +366,10 @@ def is_in_window(jobs: pa.Table, window_s: Window) -> Bools:
     """Which jobs are in a window as `within_window` says."""
     begin_s, end_s = window_s
     submit_s, start_s, ended_s, runtime_s = (floats(jobs, n) for n in ("submit_s", "start_s", "end_s", "runtime_s"))
-    chosen: Bools = np.ones(jobs.num_rows, np.bool_)
-    if begin_s is not None:
-        chosen &= submit_s >= begin_s
-    if end_s is not None:
-        began_s = np.fmax(submit_s, start_s)
-        chosen &= np.fmax(began_s, np.where(np.isnan(ended_s), began_s + np.nan_to_num(runtime_s), ended_s)) < end_s
-        chosen &= ~np.isnan(submit_s)
-    return chosen
+    began_s = np.fmax(submit_s, start_s)
+    over_s = np.fmax(began_s, np.where(np.isnan(ended_s), began_s + np.nan_to_num(runtime_s), ended_s))
+    # A submit that is unknown is not above any instant.
+    return (submit_s >= (-np.inf if begin_s is None else begin_s)) & (over_s < (np.inf if end_s is None else end_s))
 
 
 # ---------------- looking at logs before they are read
@@ -444,8 +440,7 @@ def _inspected(source: Source, site: SiteSettings, settings: IngestSettings, *, 
         shown, is_whole = (source, True) if is_all else (shown, is_whole)
         seen = replace(seen, format=reader.name, is_whole=is_whole, layout=layout)
         alone = settings.model_copy(update={"format": reader.name, "max_damaged": settings.max_damaged and 1.0})
-        jobs, unreadable, report = ingest([shown], site, alone)
-        lines = unreadable
+        jobs, lines, report = ingest([shown], site, alone)
         if not is_whole:
             lines = lines.filter(pa.array([r not in CUT_BY_BOUND for r in lines["reason"].to_pylist()], pa.bool_()))
         return replace(seen, jobs=jobs, unreadable=lines, report=report)
@@ -455,13 +450,8 @@ def _inspected(source: Source, site: SiteSettings, settings: IngestSettings, *, 
 
 def _bounded(source: Source, settings: IngestSettings) -> tuple[Source, bool]:
     """The source's first bytes, up to the end of a line, or of a table the first rows; whether they are all."""
-    if head(source).startswith((PARQUET, ARROW)):
-        return _first_rows(source, settings)
-    return beginning(source)
-
-
-def _first_rows(source: Source, settings: IngestSettings) -> tuple[Source, bool]:
-    """The first rows of a table, as a table in memory; whether they are all."""
+    if not head(source).startswith((PARQUET, ARROW)):
+        return beginning(source)
     from pipeline.ingest.formats.table import names_of, read_parts  # noqa: PLC0415  (kernels that text does without)
 
     names = names_of(source, settings)
@@ -470,4 +460,4 @@ def _first_rows(source: Source, settings: IngestSettings) -> tuple[Source, bool]
     with pa.ipc.new_file(sink, rows[0].rows.schema) as file:
         file.write(rows[0].rows)
     data = sink.getvalue().to_pybytes()
-    return replace(source, opened=lambda: cast(BinaryIO, io.BytesIO(data))), len(rows) < 2
+    return replace(source, opened=lambda: io.BytesIO(data)), len(rows) < 2

@@ -234,4 +234,4 @@ def _indistinct(jobs: pa.Table, superseded: pa.Table) -> int:
 
 def _exact_sum(values: Floats) -> Fraction:
     """The sum of numbers to the microsecond, and so the same in any order; one above 10^24 counts as that."""
-    return Fraction(pc.sum(pa.array(np.minimum(values, 1e24)).cast(pa.decimal128(38, 6)), min_count=0).as_py())
+    return Fraction(pc.sum(arrow(np.minimum(values, 1e24)).cast(pa.decimal128(38, 6)), min_count=0).as_py())

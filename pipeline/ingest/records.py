@@ -354,7 +354,7 @@ class Records:
 
 def under_schema(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
     """Concatenates tables under their full schema; columns that a table lacks are null."""
-    whole = pa.concat_tables(tables, promote_options="default") if tables else schema.empty_table()
+    whole = pa.concat_tables(tables, promote_options="default") if tables else pa.table({})
     there = set(whole.column_names)
     columns = [whole[f.name].cast(f.type) if f.name in there else unknown(whole.num_rows, f.type) for f in schema]
     return pa.table(columns, schema=schema)
