@@ -24,8 +24,8 @@ import sys
 from pathlib import Path
 from pipeline.settings import IngestSettings, SiteSettings
 from pipeline.ingest import OnDisk, ingest
-log, out, scratch = map(Path, sys.argv[1:])
-ingest([log], SiteSettings(name="bench"), IngestSettings(), to=OnDisk(out, out.with_suffix(".unreadable"), scratch))
+log, out = map(Path, sys.argv[1:])
+ingest([log], SiteSettings(name="bench"), IngestSettings(), to=OnDisk(out, out.with_suffix(".unreadable")))
 """
 COMMAND = """
 import sys
@@ -78,10 +78,9 @@ def cpu_s(code: str, *arguments: str) -> float:
 
 def measure(log: Path, repeats: int, folder: Path) -> dict[str, float | str | int]:
     """All processes in turn, once unmeasured to fill caches, then `repeats` times."""
-    out, scratch = str(folder / "jobs.parquet"), folder / "scratch"
-    scratch.mkdir(exist_ok=True)
+    out = str(folder / "jobs.parquet")
     runs = {
-        "library": (LIBRARY, str(log), out, str(scratch)),
+        "library": (LIBRARY, str(log), out),
         "command": (COMMAND, str(log), out),
         "pandas": (BARE, str(log)),
     }

@@ -22,7 +22,7 @@ from zoneinfo import available_timezones
 
 from flows.services.schedulers import OPENPBS, SLURM, Node, controller
 from pipeline.errors import InputError, WalltimeError, printable
-from pipeline.ingest.inspect import inspect
+from pipeline.ingest import inspect
 from pipeline.ingest.live import run
 from pipeline.ingest.sources import find_sources
 from pipeline.settings import IngestSettings, RunSettings, SiteSettings, parse_settings

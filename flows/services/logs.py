@@ -28,8 +28,7 @@ from flows.services.progress import running_stage
 from flows.services.quantities import instant_s, period_s, seconds
 from pipeline.arrays import DAY_S
 from pipeline.errors import ConfigError, InputError, TableError, printable
-from pipeline.ingest import OnDisk, Source, ingest
-from pipeline.ingest.inspect import CUT_BY_BOUND, Inspection
+from pipeline.ingest import CUT_BY_BOUND, Inspection, OnDisk, Source, ingest
 from pipeline.ingest.jobs_tables import OWN_TABLE
 from pipeline.ingest.live import Window, live
 from pipeline.ingest.privacy import hasher_of, with_hashed_names
@@ -249,9 +248,8 @@ def write_jobs(
         raise InputError(printable(table.label), "a table, not a log", "logs to make one of", do)
     beside = out.with_name(f"{out.stem}.unreadable{out.suffix}")
     with scratch_folder(out) as scratch:
-        rows, (jobs, lines) = scratch / "rows", (scratch / path.name for path in (out, beside))
-        rows.mkdir()
-        *_, report = ingest(logs, site, how, earlier, to=OnDisk(jobs, lines, rows, write_any_batches))
+        jobs, lines = (scratch / path.name for path in (out, beside))
+        *_, report = ingest(logs, site, how, earlier, to=OnDisk(jobs, lines, write_any_batches))
         # Both tables change when both are whole. The jobs come last, so that who finds them finds their lines.
         if lines.exists():
             lines.replace(beside)

@@ -4,17 +4,20 @@ sources.py finds and opens the logs; formats/ holds one folder a log format, whi
 values.py. `read_logs` is the one way that a line of a log walks:
 
     each chunk of a reader -> derive.py, privacy.py -> rows in memory or in files (records.py)
+    rows of an earlier table (jobs_tables.py) -> the same rows
     rows of whole job ids -> the reader's fold and settle -> each record once (records.py)
-        -> an earlier table (jobs_tables.py)
     all of them in order (records.py) -> JOBS, UNREADABLE and the report of both (ingest_report.py)
 
-Tables of jobs are read as they are (jobs_tables.py).
+Tables of jobs are read as they are (jobs_tables.py). `inspect` looks at the beginning of each log.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import overload
@@ -23,13 +26,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Bools, floats, proc_seconds, tally, texts
+from pipeline.arrays import Bools, arrow, floats, proc_seconds, tally, texts
 from pipeline.errors import ConservationError, InputError, printable
 from pipeline.ingest.derive import ColumnDeriver, finished_schema
 from pipeline.ingest.ingest_report import Account, check_account, report
-from pipeline.ingest.jobs_tables import EarlierTable, OnDisk, read_jobs_tables
-from pipeline.ingest.privacy import check_same_names, discreet, hasher_of
-from pipeline.ingest.reader import EXTRAS, FORMATS, Chunk, Reader, Remarks, chunks_of, reader_named
+from pipeline.ingest.jobs_tables import OWN_TABLE, EarlierTable, OnDisk, read_jobs_tables
+from pipeline.ingest.privacy import check_same_names, discreet, hasher_of, unquoted
+from pipeline.ingest.reader import EXTRAS, FORMATS, Chunk, Layout, Reader, Remarks, chunks_of, reader_named
 from pipeline.ingest.records import (
     FOUND,
     HOLD_BYTES,
@@ -43,19 +46,21 @@ from pipeline.ingest.sources import (
     ARROW,
     PARQUET,
     Source,
+    beginning,
     check_is_text,
+    compression_of,
     find_sources,
     head,
     is_table,
     with_members,
 )  # fmt: skip
-from pipeline.large_tables import LargeTable, StoredTable, parts_of, stored
+from pipeline.large_tables import LargeTable, StoredTable
 from pipeline.report import Report, Tally, count_done, total
 from pipeline.settings import IngestSettings, SiteSettings
 from pipeline.storage import row_groups
-from pipeline.tables import JOBS, UNREADABLE
+from pipeline.tables import JOBS, SET_LATER, UNREADABLE
 
-__all__ = ["FORMATS", "OPEN", "Chunk", "OnDisk", "Reader", "Source", "Window", "ingest"]
+__all__ = ["FORMATS", "OPEN", "Chunk", "Inspection", "OnDisk", "Reader", "Source", "Window", "ingest", "inspect"]
 
 Window = tuple[int | None, int | None]
 """Begin and end, UTC epoch seconds; None: open."""
@@ -124,19 +129,24 @@ def ingest(
     >>> jobs.num_rows == report.kept.rows, unreadable.num_rows == tables["unreadable"].num_rows
     (True, True)
     """
-    is_own = to is not None and to.scratch is None
-    folder = TemporaryDirectory(prefix=".spill.", dir=to.jobs.parent) if to and is_own else nullcontext()
-    with folder as scratch:
-        place = replace(to, scratch=Path(scratch)) if to and scratch else to
+    with TemporaryDirectory(prefix=".spill.", dir=to.jobs.parent) if to else nullcontext() as folder:
+        records_of = partial(
+            Records, folder=Path(folder) if folder else None, hold_bytes=to.hold_bytes if to else HOLD_BYTES
+        )
         try:
             sources = find_sources(paths)
             if any(map(is_table, sources)) and not earlier:
-                found = read_jobs_tables(sources, site, place)
+                parts, unreadable, report = read_jobs_tables(sources, site, records_of)
             else:
                 if earlier:
                     check_same_names(earlier, hasher_of(site))
-                found = read_logs(sources, site, settings, earlier, place)
-            return within_window(*found, window_s, to.jobs if to else None)
+                parts, unreadable, report = read_logs(sources, site, settings, earlier, to, records_of)
+            parts, report = within_window(parts, report, window_s)
+            if to is None:
+                jobs: LargeTable = with_sorted_categories(pa.concat_tables(parts))
+            else:
+                jobs = StoredTable(to.write(to.jobs, parts, JOBS, hasher_of(site).mark), JOBS)
+            return jobs, unreadable, report()
         except InputError as error:
             # Where the site anonymises, an error that leaves here quotes nothing of a log.
             raise discreet(error) if site.anonymise else error from None
@@ -153,21 +163,19 @@ def read_logs(
     settings: IngestSettings,
     earlier: Path | None,
     to: OnDisk | None,
-) -> tuple[LargeTable, LargeTable, Report]:
-    """JOBS, UNREADABLE and the report of some logs, as `ingest` gives them; to: with a scratch folder."""
+    records_of: Callable[[Mapping[str, pa.Schema]], Records],
+) -> tuple[Iterator[pa.Table], LargeTable, Callable[[], Report]]:
+    """JOBS of some logs in parts, UNREADABLE, and what makes the report of both when the parts have been read."""
     account, deriver = Account(site), ColumnDeriver(site, settings)
-    sources, account.passed_over = with_members(sources)
-    known = _with_readers(sources, candidates_of(settings), account)
-    account.readers |= {name: reader_named(name) for name in FORMATS if any(reader.name == name for _, reader in known)}
-    readers, of_jobs = account.readers.values(), finished_schema(pa.schema([*JOBS.schema(), *EXTRAS]))
-    schemas = {EARLIER: JOBS.schema(), UNREADABLE.name: UNREADABLE.schema(), FOUND_JOBS: FOUND}
-    schemas |= {_jobs(reader): of_jobs for reader in readers}
-    schemas |= {_parts(reader): finished_schema(reader.parts) for reader in readers if reader.parts is not None}
-    rows = Records(schemas, to.scratch if to else None, to.hold_bytes if to else HOLD_BYTES)
-    same_record = [reader.same_record for reader in readers]
+    rows = records_of({EARLIER: JOBS.schema(), UNREADABLE.name: UNREADABLE.schema(), FOUND_JOBS: FOUND})
     # The lines of every source become typed rows of jobs and of parts of jobs, or are unreadable.
     ids = [texts([])]
-    for source, reader in known:
+    for source, reader in _with_readers(sources, candidates_of(settings), account):
+        if reader.name not in account.readers:
+            account.readers[reader.name] = reader
+            rows.schemas[_jobs(reader)] = finished_schema(pa.schema([*JOBS.schema(), *EXTRAS]))
+            if reader.parts is not None:
+                rows.schemas[_parts(reader)] = finished_schema(reader.parts)
         for chunk in chunks_of(reader, source, site, settings):
             unreadable = deriver.unreadable(chunk.unreadable)
             account.add(source, reader, chunk, unreadable)
@@ -177,42 +185,37 @@ def read_logs(
                 if table is not None:
                     rows.add(kind, deriver.table(table))
                     ids += [leading_digits(table["job_id"]).unique()] if earlier else []
-    # The rows of an earlier table that these may change come to them.
-    older = EarlierTable(earlier, pa.concat_arrays(ids).unique(), site.name) if earlier else None
-    if older:
-        account.n_earlier, account.earlier_lacks = older.n_rows, older.lacks
-        for table in older.changing():
-            rows.add(EARLIER, table)
+    account.readers = {name: account.readers[name] for name in FORMATS if name in account.readers}
+    same_record = [reader.same_record for reader in account.readers.values()]
+    # The rows of an earlier table that these may change come to them; the others are final.
+    if earlier:
+        account.earlier = EarlierTable(earlier, site.name)
+        for changing, others in account.earlier.rows(pa.concat_arrays(ids).unique()):
+            rows.add(EARLIER, changing)
+            account.settle(others, JOBS.empty())
+            rows.add(FOUND_JOBS, others)
     # Of each record one reading is kept, and all are put in order.
     remarks = {name: Remarks(of_format) for name, of_format in account.remarks.items()}
     for tables in rows.batches([kind for kind in rows.schemas if kind not in (UNREADABLE.name, FOUND_JOBS)]):
         new = _settled(tables, account, remarks, site, settings)
         found, lost = distinct(new, same_record)
-        if older:
-            found, again = older.updated(found, tables[EARLIER], same_record)
+        if account.earlier:
+            found, again = account.earlier.updated(found, tables[EARLIER], same_record)
             lost = pa.concat_tables([lost, again])
         account.settle(found, lost)
         rows.add(FOUND_JOBS, found)
     check_account(account, settings.max_damaged or 1.0)
     unreadable = _stored_lines(rows, account, to)
 
-    def told() -> Report:
-        return report(account, settings, *((older.facts(), older.notes()) if older else ()))
-
     def jobs() -> Iterator[pa.Table]:
-        first_s = account.first_submit_s if older and older.is_in_order else None
-        others = (older.unchanged(account), older.names, -np.inf if first_s is None else first_s) if older else ()
-        for part in rows.ordered(FOUND_JOBS, *others):
-            if older:
-                older.count(part)
+        for part in rows.ordered(FOUND_JOBS):
+            if account.earlier:
+                account.earlier.count(part)
             yield JOBS.check(part.select(JOBS.schema().names))
         # Where a record is lost this is an error, before the file takes its place.
-        told()
+        report(account, settings)
 
-    if to is None:
-        return with_sorted_categories(pa.concat_tables(jobs())), unreadable, told()
-    written = to.write(to.jobs, jobs(), JOBS, deriver.hasher.mark)
-    return StoredTable(written, JOBS), unreadable, told()
+    return jobs(), unreadable, partial(report, account, settings)
 
 
 def _stored_lines(rows: Records, account: Account, to: OnDisk | None) -> LargeTable:
@@ -268,20 +271,19 @@ def candidates_of(settings: IngestSettings) -> Sequence[str]:
 
 def _with_readers(
     sources: Sequence[Source], candidates: Sequence[str], account: Account
-) -> list[tuple[Source, Reader]]:
-    """The sources a reader knows, each with its reader."""
-    known = []
-    for source in sources:
-        reader = reader_of(source, candidates)
-        if reader is not None:
-            known.append((source, reader))
+) -> Iterator[tuple[Source, Reader]]:
+    """The sources a reader knows, each with its reader, to be read before the next is asked for."""
+    labels, is_known = list[str](), False
+    for source in with_members(sources, account.passed_over):
+        labels.append(printable(source.label))
+        if reader := reader_of(source, candidates):
+            is_known = True
+            yield source, reader
         else:
-            account.passed_over.append(f"{printable(source.label)} is no log of a known format and is passed over")
-    if not known:
-        where = ", ".join(printable(source.label) for source in sources[:3])
+            account.passed_over.append(f"{labels[-1]} is no log of a known format and is passed over")
+    if not is_known:
         expected = "; or ".join(reader_named(name).expects for name in candidates)
-        raise InputError(where, "no file of a known format", expected, "check the path")
-    return known
+        raise InputError(", ".join(labels[:3]), "no file of a known format", expected, "check the path")
 
 
 _MAIN = frozenset({"submit_s", "start_s", "end_s", "runtime_s", "procs", "requested_procs", "nodes"})
@@ -322,59 +324,140 @@ def reader_of(source: Source, candidates: Sequence[str]) -> Reader | None:
 
 
 def within_window(
-    jobs: LargeTable, unreadable: LargeTable, report: Report, window_s: Window, out: Path | None = None
-) -> tuple[LargeTable, LargeTable, Report]:
-    """The result of ingest with only the jobs submitted in the window that were over by its end.
+    parts: Iterator[pa.Table], report: Callable[[], Report], window_s: Window
+) -> tuple[Iterator[pa.Table], Callable[[], Report]]:
+    """Of jobs in parts those submitted in the window that were over by its end, and what makes the report of them.
 
     A job is over when the last instant that its record tells has passed: its end, else its start or submit plus its
     runtime. A record without a submit is in no window. So the rows until an instant are those of the log with only the
-    records of jobs that were over then. The others are counted as `outside_window`.
-    With `out` the jobs are written to that file, which may be the one they are in.
-    InputError, and no file, where no job is left.
+    records of jobs that were over then. The others are counted as `outside_window`. InputError where no job is left.
     """
     if window_s == OPEN:
-        return jobs, unreadable, report
-    n_jobs, left_out = jobs.num_rows, list[Tally]()
+        return parts, report
+    n_kept, left_out, submits_s = list[int](), list[Tally](), list[int]()
 
     def chosen() -> Iterator[pa.Table]:
-        for part, is_in in in_window(jobs, window_s):
+        for part in parts:
+            is_in = is_in_window(part, window_s)
             left_out.append(tally(proc_seconds(part), ~is_in))
-            yield with_sorted_categories(part.filter(pa.array(is_in)))
+            kept = part.filter(arrow(is_in))
+            n_kept.append(kept.num_rows)
+            submits_s.extend(s for s in pc.min_max(kept["submit_s"]).as_py().values() if s is not None)
+            yield with_sorted_categories(kept)
+        if not any(n_kept):
+            begin, end = (
+                "any time" if s is None else f"{datetime.fromtimestamp(s, UTC):%Y-%m-%dT%H:%MZ}" for s in window_s
+            )
+            found = f"{total(left_out).rows:,} jobs, none of them submitted and ended from {begin} to {end}"
+            raise InputError("the logs", found, "jobs in this window", "choose another --from or --to")
 
-    kept = stored(chosen(), JOBS, out and out.parent, out.stem if out else "")
-    if not kept.num_rows:
-        if out:
-            out.unlink()
-        begin, end = (
-            "any time" if s is None else f"{datetime.fromtimestamp(s, UTC):%Y-%m-%dT%H:%MZ}" for s in window_s
-        )
-        found = f"{n_jobs:,} jobs, none of them submitted and ended from {begin} to {end}"
-        raise InputError("the logs", found, "jobs in this window", "choose another --from or --to")
-    outside = total(left_out)
-    spans_s = [pc.min_max(part["submit_s"]).as_py() for part in parts_of(kept, ["submit_s"])]
-    facts = dict(report.facts) | {
-        "jobs": kept.num_rows,
-        "first_submit_s": min((span["min"] for span in spans_s if span["min"] is not None), default=None),
-        "last_submit_s": max((span["max"] for span in spans_s if span["max"] is not None), default=None),
-    }
-    counted = Tally(kept.num_rows, report.kept.proc_s - outside.proc_s)
-    changed = replace(report, kept=counted, set_aside={**report.set_aside, OUTSIDE: outside}, facts=facts)
-    return kept, unreadable, changed.check()
+    def narrowed() -> Report:
+        whole, outside, n_jobs = report(), total(left_out), sum(n_kept)
+        ends_s = {"first_submit_s": min(submits_s, default=None), "last_submit_s": max(submits_s, default=None)}
+        return replace(
+            whole, kept=Tally(n_jobs, whole.kept.proc_s - outside.proc_s),
+            set_aside={**whole.set_aside, OUTSIDE: outside}, facts={**whole.facts, "jobs": n_jobs, **ends_s},
+        ).check()  # fmt: skip
 
-
-_TIMES = ("submit_s", "start_s", "end_s", "runtime_s")
+    return chosen(), narrowed
 
 
-def in_window(jobs: LargeTable, window_s: Window) -> Iterator[tuple[pa.Table, Bools]]:
-    """The jobs in parts, and which of each part are in a window as `within_window` says."""
+def is_in_window(jobs: pa.Table, window_s: Window) -> Bools:
+    """Which jobs are in a window as `within_window` says."""
     begin_s, end_s = window_s
-    for part in parts_of(jobs):
-        submit_s, start_s, ended_s, runtime_s = (floats(part, name) for name in _TIMES)
-        chosen: Bools = np.ones(part.num_rows, np.bool_)
-        if begin_s is not None:
-            chosen &= submit_s >= begin_s
-        if end_s is not None:
-            began_s = np.fmax(submit_s, start_s)
-            chosen &= np.fmax(began_s, np.where(np.isnan(ended_s), began_s + np.nan_to_num(runtime_s), ended_s)) < end_s
-            chosen &= ~np.isnan(submit_s)
-        yield part, chosen
+    submit_s, start_s, ended_s, runtime_s = (floats(jobs, n) for n in ("submit_s", "start_s", "end_s", "runtime_s"))
+    began_s = np.fmax(submit_s, start_s)
+    over_s = np.fmax(began_s, np.where(np.isnan(ended_s), began_s + np.nan_to_num(runtime_s), ended_s))
+    # A submit that is unknown is not above any instant.
+    return (submit_s >= (-np.inf if begin_s is None else begin_s)) & (over_s < (np.inf if end_s is None else end_s))
+
+
+# ---------------- looking at logs before they are read
+
+CUT_BY_BOUND = ("cut_off",)
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What is known of one source.
+
+    format, report: None where no reader knows it, and `error` says why. layout: the log's own columns. filled, empty:
+    columns of JOBS that get a value from what was read, and that get none. is_whole: whether that was all of it.
+    """
+
+    label: str
+    compression: str
+    format: str | None
+    is_whole: bool
+    timezone: str
+    layout: Layout
+    jobs: pa.Table
+    unreadable: pa.Table
+    report: Report | None
+    error: str | None = None
+
+    @property
+    def filled(self) -> list[str]:
+        """Columns of JOBS with a value in any row."""
+        return [name for name in self.jobs.column_names if self.jobs.column(name).null_count < self.jobs.num_rows]
+
+    @property
+    def empty(self) -> list[str]:
+        """Columns of JOBS without one, but for those that later stages fill."""
+        return [name for name in self.jobs.column_names if name not in {*self.filled, *SET_LATER}]
+
+
+def inspect(
+    paths: Sequence[Path | Source], site: SiteSettings, settings: IngestSettings, *, is_all: bool = False
+) -> Iterator[Inspection]:
+    """Each source behind the paths, by label; InputError where a path leads to none."""
+    for source in find_sources(paths):
+        try:
+            for member in with_members([source], []):
+                yield _inspected(member, site, settings, is_all=is_all)
+        except InputError as error:
+            yield _failed(_unseen(source, site), error, site)
+
+
+def _unseen(source: Source, site: SiteSettings) -> Inspection:
+    nothing = (JOBS.empty(), UNREADABLE.empty(), None)
+    return Inspection(source.label, compression_of(source), None, True, site.timezone, Layout(), *nothing)
+
+
+def _failed(seen: Inspection, error: InputError, site: SiteSettings) -> Inspection:
+    return replace(seen, error=unquoted(str(error)) if site.anonymise else str(error))
+
+
+def _inspected(source: Source, site: SiteSettings, settings: IngestSettings, *, is_all: bool) -> Inspection:
+    seen = _unseen(source, site)
+    try:
+        if is_table(source):
+            raise InputError(printable(source.label), "a table of Walltime, not a log", "a log", OWN_TABLE)
+        reader = reader_of(replace(source, is_named=True), candidates_of(settings))
+        assert reader is not None  # nosec B101 # for the type checker
+        shown, is_whole = _bounded(source, settings)
+        layout = reader.layout(shown, site, settings) if reader.layout else Layout()
+        shown, is_whole = (source, True) if is_all else (shown, is_whole)
+        seen = replace(seen, format=reader.name, is_whole=is_whole, layout=layout)
+        alone = settings.model_copy(update={"format": reader.name, "max_damaged": settings.max_damaged and 1.0})
+        jobs, lines, report = ingest([shown], site, alone)
+        if not is_whole:
+            lines = lines.filter(pa.array([r not in CUT_BY_BOUND for r in lines["reason"].to_pylist()], pa.bool_()))
+        return replace(seen, jobs=jobs, unreadable=lines, report=report)
+    except InputError as error:
+        return _failed(seen, error, site)
+
+
+def _bounded(source: Source, settings: IngestSettings) -> tuple[Source, bool]:
+    """The source's first bytes, up to the end of a line, or of a table the first rows; whether they are all."""
+    if not head(source).startswith((PARQUET, ARROW)):
+        return beginning(source)
+    from pipeline.ingest.formats.table import names_of, read_parts  # noqa: PLC0415  (kernels that text does without)
+
+    names = names_of(source, settings)
+    rows = list(islice(read_parts(source, names, names, settings), 2))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, rows[0].rows.schema) as file:
+        file.write(rows[0].rows)
+    data = sink.getvalue().to_pybytes()
+    return replace(source, opened=lambda: io.BytesIO(data)), len(rows) < 2

@@ -41,10 +41,9 @@ def inputs_column(table: pa.Table, rules: Sequence[InputRule], *, only_numbers: 
     found: pa.Array | None = None
     for rule in rules:
         if rule.text in table.column_names:
-            encoded = one_piece(table.column(rule.text).cast(pa.string())).dictionary_encode()
-            words = pc.utf8_slice_codeunits(encoded.dictionary, 0, MAX_INPUT_CHARACTERS)
+            words, places = _distinct(table, rule.text, MAX_INPUT_CHARACTERS)
             matches = pc.extract_regex(words, whole_text_pattern(rule.find)).to_pylist()
-            own = texts([_json(match, only_numbers) for match in matches]).take(encoded.indices)
+            own = texts([_json(match, only_numbers) for match in matches]).take(places)
             found = own if found is None else pc.coalesce(found, own)
     return found
 
@@ -83,11 +82,10 @@ def by_rules(table: pa.Table, rules: Rules) -> pa.Array | None:
     found = []
     for name, pattern, gives in rules:
         if name in table.column_names:
-            encoded = one_piece(table.column(name).cast(pa.string())).dictionary_encode()
-            words = pc.utf8_slice_codeunits(encoded.dictionary, 0, MAX_RULE_CHARACTERS)
+            words, places = _distinct(table, name, MAX_RULE_CHARACTERS)
             values = pc.replace_substring_regex(words, pattern, gives)
             is_found = pc.and_(pc.match_substring_regex(words, pattern), pc.not_equal(values, ""))
-            found.append(pc.if_else(is_found, values, None).take(encoded.indices).dictionary_encode())
+            found.append(pc.if_else(is_found, values, None).take(places).dictionary_encode())
     return first_known(found)
 
 
@@ -151,6 +149,12 @@ def finished_schema(schema: pa.Schema) -> pa.Schema:
     made += ["work_dir_hash"] if "work_dir" in names else []
     kept = [field for field in schema if field.name not in raw]
     return pa.schema([*kept, *(COLUMNS[name].field() for name in made if name not in names)])
+
+
+def _distinct(table: pa.Table, name: str, longest: int) -> tuple[pa.Array, pa.Array]:
+    """The texts of a column, each once and cut to so many characters, and for each row the place of its own."""
+    encoded = one_piece(table.column(name).cast(pa.string())).dictionary_encode()
+    return pc.utf8_slice_codeunits(encoded.dictionary, 0, longest), encoded.indices
 
 
 def _known(table: pa.Table, name: str) -> pa.Array | None:

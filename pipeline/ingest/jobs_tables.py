@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -11,24 +10,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline import code_version
-from pipeline.arrays import Bools, Floats, arrow, floats, integers, one_piece, replaced, tally_of, unknown
+from pipeline.arrays import Bools, arrow, floats, integers, one_piece, tally_of
 from pipeline.errors import ConfigError, InputError, TableError, printable
-from pipeline.ingest.ingest_report import Account
 from pipeline.ingest.privacy import ANONYMISED, hasher_of
 from pipeline.ingest.records import (
     FATE,
+    FATES,
     FOUND,
     HOLD_BYTES,
     PARTIAL,
-    Fate,
     Records,
     distinct,
     leading_digits,
     marked,
-    with_sorted_categories,
+    under_schema,
 )
 from pipeline.ingest.sources import Source, is_table
-from pipeline.large_tables import LargeTable, StoredTable
+from pipeline.large_tables import StoredTable
 from pipeline.report import Fact, Report, Tally
 from pipeline.schema import TableKind
 from pipeline.settings import SiteSettings
@@ -46,14 +44,12 @@ OWN_TABLE = "walltime run, backtest and clean take a table of jobs that walltime
 class OnDisk:
     """The files in which ingest writes its tables, each replaced in one step.
 
-    unreadable: removed where every line could be read; None: UNREADABLE stays in memory. scratch: an empty folder for
-    files of rows, which the caller removes; None: one beside `jobs`, which ingest removes. hold_bytes: rows stay in
-    memory up to this size; no byte of the tables depends on it.
+    unreadable: removed where every line could be read; None: UNREADABLE stays in memory. hold_bytes: rows stay in
+    memory up to this size, beyond it in files of a folder beside `jobs`; no byte of the tables depends on it.
     """
 
     jobs: Path
     unreadable: Path | None = None
-    scratch: Path | None = None
     write: Write = write_batches
     hold_bytes: int = HOLD_BYTES
 
@@ -84,9 +80,9 @@ def names_key(sources: Sequence[Source], site: SiteSettings) -> str:
 
 
 def read_jobs_tables(
-    sources: Sequence[Source], site: SiteSettings, to: OnDisk | None = None
-) -> tuple[LargeTable, pa.Table, Report]:
-    """The JOBS of the site in some tables, UNREADABLE of the logs they come from, and the report of both.
+    sources: Sequence[Source], site: SiteSettings, records_of: Callable[[Mapping[str, pa.Schema]], Records]
+) -> tuple[Iterator[pa.Table], pa.Table, Callable[[], Report]]:
+    """The JOBS of the site in some tables, in parts, UNREADABLE of the logs they come from, and the report of both.
 
     The jobs are as ingest wrote them: what cleaning and grouping have set is unknown again. InputError where a file is
     no table of jobs, where two tables have the same job, or where there is no job of the site.
@@ -95,36 +91,34 @@ def read_jobs_tables(
         beside = f"a log beside {printable(next(s.label for s in sources if is_table(s)))}, a table of jobs"
         raise InputError(printable(log.label), beside, "logs or tables", "add it with walltime ingest --update")
     names_key(sources, site)
-
-    def batches(source: Source) -> Iterator[pa.Table]:
+    rows = records_of({JOBS.name: JOBS.schema()})
+    seen, kept, sites, submits_s = Tally(), Tally(), set[str](), list[int]()
+    for source in sources:
         named = read_metadata(source.path).get("table", "another")
         if named != JOBS.name:
             expected = "a table of jobs, as walltime ingest writes it"
             raise InputError(printable(source.label), f"{printable(named, 40)} table", expected, OWN_TABLE)
-        return read_older_batches(source.path, JOBS)
-
-    rows = Records({JOBS.name: JOBS.schema()}, to.scratch if to else None, to.hold_bytes if to else HOLD_BYTES)
-    seen, kept, sites, submits_s = Tally(), Tally(), set[str](), list[int]()
-    for batch in chain.from_iterable(map(batches, sources)):
-        own = batch.filter(pc.equal(batch["site"].cast(pa.string()), site.name))
-        for name in SET_LATER:
-            own = replaced(own, name, unknown(own.num_rows, JOBS.schema().field(name).type))
-        rows.add(JOBS.name, own)
-        seen, kept = seen + tally_of(batch), kept + tally_of(own)
-        sites |= {str(name) for name in batch["site"].unique().to_pylist()}
-        submits_s += [value for value in pc.min_max(own["submit_s"]).as_py().values() if value is not None]
+        for batch in read_older_batches(source.path, JOBS):
+            own = batch.filter(pc.equal(batch["site"].cast(pa.string()), site.name)).drop_columns(SET_LATER)
+            own = under_schema([own], JOBS.schema())
+            rows.add(JOBS.name, own)
+            seen, kept = seen + tally_of(batch), kept + tally_of(own)
+            sites |= {str(name) for name in batch["site"].unique().to_pylist()}
+            submits_s += [value for value in pc.min_max(own["submit_s"]).as_py().values() if value is not None]
     where = ", ".join(printable(source.label) for source in sources[:3])
     if not kept.rows:
         shown = printable(", ".join(sorted(sites)[:5]), 100)
         instead, do = (f"only jobs of {shown}", "set site.name to theirs") if sites else ("no job", "")
         raise InputError(where, instead, f"jobs of {printable(site.name, 60)}", do)
-    try:
-        rows.check_key(JOBS)
-        found = map(JOBS.check, rows.ordered(JOBS.name))
-        jobs = StoredTable(to.write(to.jobs, found, JOBS, {}), JOBS) if to else with_sorted_categories(next(found))
-    except TableError as error:
-        instead = f"jobs that cannot stand in one table ({printable(str(error), 160).rstrip('.')})"
-        raise InputError(where, instead, "each job once", "join the logs with walltime ingest") from None
+
+    def jobs() -> Iterator[pa.Table]:
+        try:
+            rows.check_key(JOBS)
+            yield from map(JOBS.check, rows.ordered(JOBS.name))
+        except TableError as error:
+            instead = f"jobs that cannot stand in one table ({printable(str(error), 160).rstrip('.')})"
+            raise InputError(where, instead, "each job once", "join the logs with walltime ingest") from None
+
     other = Tally(seen.rows - kept.rows, seen.proc_s - kept.proc_s)
     facts: dict[str, Fact] = {
         "format": JOBS.name, "files": len(sources), "bytes": sum(source.path.stat().st_size for source in sources),
@@ -135,7 +129,7 @@ def read_jobs_tables(
     # What could not be read of the logs stands beside the tables of their jobs.
     paths = [source.path.with_name(f"{source.path.stem}.{UNREADABLE.name}{source.path.suffix}") for source in sources]
     lines = [read_table(path, UNREADABLE) for path in paths if path.is_file()]
-    return jobs, UNREADABLE.check(pa.concat_tables([UNREADABLE.empty(), *lines])), report
+    return jobs(), UNREADABLE.check(pa.concat_tables([UNREADABLE.empty(), *lines])), lambda: report
 
 
 # ---------------- an earlier table
@@ -146,65 +140,49 @@ _PLACEHOLDER = r"^\d+_\["
 
 
 class EarlierTable:
-    """A table JOBS that is brought up to date, and what became of its rows.
+    """A table JOBS that is brought up to date, and what became of its rows. site: whose jobs are read."""
 
-    It is read twice: the rows that new records may change, then the others. site: whose jobs are read.
-    """
-
-    def __init__(self, path: Path, new_ids: pa.Array, site: str) -> None:
-        """new_ids: what the ids of the new records begin with. n_rows: all rows; names: its columns."""
-        self.path, self.site, self.is_in_order = path, site, True
+    def __init__(self, path: Path, site: str) -> None:
+        """n_rows: all rows; lacks: the columns of JOBS that it lacks."""
+        self.path, self.site = path, site
         self.n_rows, there = StoredTable(path, JOBS).num_rows, schema_names(path, JOBS)
         self.lacks = tuple(name for name in JOBS.schema().names if name not in there)
-        self.names = (*(name for name in JOBS.schema().names if name in there), FATE.name)
         self.counts, self.first_ids = Counter[str](), dict[str, list[str]]()
-        self._new_ids = new_ids
         self._submits_s: list[int] = []
         self._ends_s: list[int] = []
 
-    def changing(self) -> Iterator[pa.Table]:
-        """The rows of the new records' jobs."""
-        last_s = -np.inf
-        for table in read_older_batches(self.path, JOBS):
-            submit_s = np.append(last_s, np.nan_to_num(floats(table, "submit_s"), nan=np.inf))
-            self.is_in_order, last_s = self.is_in_order and is_ascending(submit_s), submit_s[-1]
-            yield table.filter(self._may_change(table))
+    def rows(self, new_ids: pa.Array) -> Iterator[tuple[pa.Table, pa.Table]]:
+        """In parts, the rows that new records may change, and the others as FOUND.
 
-    def unchanged(self, account: Account) -> Iterator[pa.Table]:
-        """The other rows as FOUND; the account takes them in as they pass."""
+        new_ids: what the ids of the new records begin with.
+        """
         for table in read_older_batches(self.path, JOBS):
-            found = self._with_fate(table.filter(pc.invert(self._may_change(table))))
-            account.settle(found, JOBS.empty())
-            yield found
+            is_here = pc.equal(table["site"].cast(pa.string()), self.site)
+            may_change = pc.and_(is_here, pc.is_in(leading_digits(table["job_id"]), value_set=new_ids))
+            kept, other = (pa.scalar(FATES.index(name), FATE.type) for name in ("earlier_only", "other_sites"))
+            found = pa.table(
+                [*table.columns, arrow(np.zeros(table.num_rows, np.int32)), pc.if_else(is_here, kept, other)],
+                schema=FOUND,
+            )
+            yield table.filter(may_change), found.filter(pc.invert(may_change))
 
     def updated(
         self, new: pa.Table, earlier: pa.Table, same_record: Sequence[Sequence[str]]
     ) -> tuple[pa.Table, pa.Table]:
         """New records and earlier ones, each once, with restarts numbered anew, and the readings that were not kept.
 
-        new: what `distinct` has left of the new records. Jobs of other sites stay as they are.
+        new: what `distinct` has left of the new records.
         """
         for name, instants in (("submit_s", self._submits_s), ("end_s", self._ends_s)):
             instants += [value for value in pc.min_max(new[name]).as_py().values() if value is not None]
-        is_here = pc.equal(earlier["site"].cast(pa.string()), self.site)
-        known, elsewhere = earlier.filter(is_here), earlier.filter(pc.invert(is_here))
-        is_outrun = _is_outrun(new, known)
-        outrun, known = known.filter(is_outrun), known.filter(pc.invert(is_outrun))
+        is_outrun = _is_outrun(new, earlier)
+        known = earlier.filter(pc.invert(is_outrun))
         rows = [
             marked(new, part=_is_part(new), is_new=True),
             marked(known, part=_is_part(known), format=0, is_new=False),
         ]
         found, lost = distinct(pa.concat_tables(rows).unify_dictionaries(), same_record)
-        return pa.concat_tables([found, self._with_fate(elsewhere)]), pa.concat_tables([lost, outrun])
-
-    def _may_change(self, table: pa.Table) -> pa.ChunkedArray:
-        return pc.is_in(leading_digits(table["job_id"]), value_set=self._new_ids)
-
-    def _with_fate(self, jobs: pa.Table) -> pa.Table:
-        """FOUND of rows that no new record meets."""
-        is_here = pc.equal(jobs["site"].cast(pa.string()), self.site)
-        fate = pc.if_else(is_here, pa.scalar(Fate.EARLIER_ONLY, FATE.type), pa.scalar(Fate.ELSEWHERE, FATE.type))
-        return pa.table([*jobs.columns, arrow(np.zeros(jobs.num_rows, np.int32)), fate], schema=FOUND)
+        return found, pa.concat_tables([lost, earlier.filter(is_outrun)])
 
     def count(self, jobs: pa.Table) -> None:
         """Count the fates of rows; the vanished are those only the earlier table has, though the new logs cover them.
@@ -216,15 +194,9 @@ class EarlierTable:
         submit_s, end_s = floats(jobs, "submit_s"), floats(jobs, "end_s")
         first_s, last_s = min(self._submits_s, default=np.nan), max(self._submits_s, default=np.nan)
         is_covered = (submit_s >= first_s) & (submit_s <= last_s) & ~(end_s < min(self._ends_s, default=first_s))
-        for name, rows in (
-            ("new", fate == Fate.NEW),
-            ("unchanged", fate == Fate.UNCHANGED),
-            ("completed", fate == Fate.COMPLETED),
-            ("changed", fate == Fate.CHANGED),
-            ("newer_in_earlier", fate == Fate.EARLIER_IS_NEWER),
-            ("other_sites", fate == Fate.ELSEWHERE),
-            ("vanished", (fate == Fate.EARLIER_ONLY) & is_covered),
-        ):
+        told = {name: fate == place for place, name in enumerate(FATES)}
+        told["vanished"] = told.pop("earlier_only") & is_covered
+        for name, rows in told.items():
             places = np.flatnonzero(rows)
             self.counts[name] += len(places)
             known = self.first_ids.setdefault(name, [])
@@ -243,18 +215,16 @@ class EarlierTable:
             "vanished": "should be in these logs and are not; they stay",
             "other_sites": f"are of other sites than {printable(self.site, 60)}, and stay as they are",
         }
-        found = []
+        found = list[str]()
+        if self.lacks:
+            lacking = f"column{'s' if len(self.lacks) > 1 else ''} {', '.join(self.lacks)}"
+            found.append(f"the earlier table lacks {lacking}: unknown for its jobs that are not in these logs")
         for name, told in said.items():
             if n := self.counts[name]:
                 shown = ", ".join(printable(job_id, 60) for job_id in self.first_ids[name])
                 more = ", ..." if n > len(self.first_ids[name]) else ""
                 found.append(f"{n} jobs of the earlier table {told}: {shown}{more}")
         return found
-
-
-def is_ascending(values: Floats) -> bool:
-    """Whether no value is below the one before it."""
-    return bool((values[1:] >= values[:-1]).all())
 
 
 def _is_part(jobs: pa.Table) -> Bools:

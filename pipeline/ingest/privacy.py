@@ -122,15 +122,11 @@ def with_hashed_names(settings: RunSettings) -> RunSettings:
 
 def check_same_names(earlier: Path, hasher: Hasher) -> None:
     """InputError where a table to bring up to date writes persons' names otherwise than they would be added."""
-    try:
-        said, would = read_metadata(earlier).get(ANONYMISED), hasher.mark.get(ANONYMISED)
-    except (InputError, OSError):
-        # No table at all: its reader says so.
-        return
+    said, would = read_metadata(earlier, "a jobs table").get(ANONYMISED), hasher.mark.get(ANONYMISED)
     if said != would:
-        forms = {None: "names as the logs have them", said: "names hashed under a key"}
-        found = "names hashed under another key" if said and would else forms[said]
-        expected = "names hashed under the key given" if would else "names as the logs have them, as no key is given"
+        plain = "names as the logs have them"
+        found = ("names hashed under another key" if would else "names hashed under a key") if said else plain
+        expected = "names hashed under the key given" if would else f"{plain}, as no key is given"
         do = "give the key it was made with (--key-file)" if said else "write to another --out, and delete this one"
         raise InputError(printable(str(earlier)), found, expected, do)
 

@@ -6,9 +6,8 @@ depends neither on where the rows were nor on the order in which they came.
 """
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from enum import IntEnum
-from itertools import chain
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +21,6 @@ from pipeline.arrays import (
     Ints,
     arrow,
     dense_codes,
-    floats,
     integers,
     one_piece,
     replaced,
@@ -45,17 +43,8 @@ PARTIAL = "PARTIAL"
 OPEN_STATES = ("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING", "CONFIGURING", "COMPLETING", "REQUEUE_HOLD")
 
 
-class Fate(IntEnum):
-    """What became of a row of an earlier table and of the new records."""
-
-    NEW = 0
-    EARLIER_ONLY = 1
-    UNCHANGED = 2
-    COMPLETED = 3
-    CHANGED = 4
-    EARLIER_IS_NEWER = 5
-    ELSEWHERE = 6
-
+FATES = ("new", "unchanged", "completed", "changed", "newer_in_earlier", "other_sites", "earlier_only")
+"""What became of a row of an earlier table and of the new records, by the number in the column `fate`."""
 
 FATE = pa.field("fate", pa.int8())
 FORMAT = pa.field("format", pa.int32())
@@ -108,11 +97,11 @@ SELECT * REPLACE (CASE WHEN is_kept THEN row_number() OVER (PARTITION BY is_kept
 """
 _FATE = """
 CASE WHEN lag(nr) OVER readings IS NULL OR lag(is_new) OVER readings = is_new
-        THEN CASE WHEN is_new THEN {NEW} ELSE {EARLIER_ONLY} END
-    WHEN NOT is_new THEN {EARLIER_IS_NEWER}
-    WHEN {is_equal} THEN {UNCHANGED}
-    WHEN lag(is_open) OVER readings AND NOT is_open THEN {COMPLETED}
-    ELSE {CHANGED} END"""
+        THEN CASE WHEN is_new THEN {new} ELSE {earlier_only} END
+    WHEN NOT is_new THEN {newer_in_earlier}
+    WHEN {is_equal} THEN {unchanged}
+    WHEN lag(is_open) OVER readings AND NOT is_open THEN {completed}
+    ELSE {changed} END"""
 
 
 def distinct(rows: pa.Table, same_record: Sequence[Sequence[str]]) -> tuple[pa.Table, pa.Table]:
@@ -127,7 +116,7 @@ def distinct(rows: pa.Table, same_record: Sequence[Sequence[str]]) -> tuple[pa.T
     """
     is_several = _is_repeated(rows["job_id"])
     is_new = integers(rows["is_new"].cast(pa.int64()))[0] == 1
-    fate = np.where(is_new, Fate.NEW, Fate.EARLIER_ONLY).astype(np.int8)
+    fate = np.where(is_new, FATES.index("new"), FATES.index("earlier_only")).astype(np.int8)
     alone = replaced(rows, "restart", arrow(np.zeros(rows.num_rows, np.int64))).append_column(FATE, arrow(fate))
     alone = alone.select(FOUND.names)
     if not is_several.any():
@@ -166,16 +155,14 @@ def _query(rows: pa.Table, same_record: Sequence[Sequence[str]]) -> str:
     )
     equal = "({0} IS NOT DISTINCT FROM lag({0}) OVER readings{1})"
     is_equal = " AND ".join(equal.format(n, f" OR {n} IS NULL" if n in SUPPLEMENTED else "") for n in content)
-    has_earlier = not pc.all(rows["is_new"]).as_py()
+    fate = _FATE.format(is_equal=is_equal, **{name: place for place, name in enumerate(FATES)})
     return _DISTINCT.format(
         open_states=OPEN_STATES,
         identity=", ".join([*JOB, "part", *identity]),
         agreeing=f"CASE WHEN submit_s IS NULL THEN row({', '.join(content)}) END",
         content=", ".join(content),
         content_last=", ".join(f"{name} NULLS LAST" for name in content),
-        fate=_FATE.format(is_equal=is_equal, **{fate.name: int(fate) for fate in Fate})
-        if has_earlier
-        else int(Fate.NEW),
+        fate=FATES.index("new") if pc.all(rows["is_new"]).as_py() else fate,
         supplements="".join(
             f", {known.format(n, n, 'known')}, {known.format(n, 'coalesce(start_s, -1)', 'start')}" for n in lacking
         ),
@@ -263,9 +250,9 @@ class Records:
         self.schemas, self.folder, self.hold_bytes = dict(schemas), folder, hold_bytes
         self.is_spilled = False
         self._held_bytes = 0
-        self._held: dict[str, list[pa.Table]] = {kind: [] for kind in schemas}
+        self._held = defaultdict[str, list[pa.Table]](list)
         self._files: dict[str, pa.ipc.RecordBatchStreamWriter] = {}
-        self._filled: dict[str, set[str]] = {kind: set() for kind in schemas}
+        self._filled = defaultdict[str, set[str]](set)
 
     def add(self, kind: str, table: pa.Table) -> None:
         """Add rows of a kind."""
@@ -274,17 +261,20 @@ class Records:
         filled = [name for name in table.column_names if table[name].null_count < table.num_rows]
         self._filled[kind].update(filled)
         if self.is_spilled:
-            self._files[kind].write_table(under_schema([table], self.schemas[kind]))
+            self._file(kind).write_table(under_schema([table], self.schemas[kind]))
             return
-        self._held[kind].append(_rare_as_texts(table.select(filled)))
+        self._held[kind].append(table.select(filled))
         self._held_bytes += self._held[kind][-1].nbytes
         if self.folder and self._held_bytes > self.hold_bytes:
-            self._spill(self.folder)
+            self.is_spilled = True
+            for other, tables in self._held.items():
+                while tables:
+                    self.add(other, tables.pop(0))
 
     def batches(self, kinds: Sequence[str]) -> Iterator[dict[str, pa.Table]]:
         """The rows of these kinds, all of one job and its tasks and components together."""
         if not self.is_spilled:
-            held = {kind: under_schema(self._held.pop(kind), self.schemas[kind]) for kind in kinds}
+            held = {kind: under_schema(self._held.pop(kind, []), self.schemas[kind]) for kind in kinds}
             # What becomes of them is in memory too.
             self.hold_bytes = sys.maxsize
             yield held
@@ -305,29 +295,20 @@ class Records:
         if self.is_spilled:
             yield from (pa.Table.from_batches([batch]) for batch in self._reader(kind))
         else:
-            yield under_schema(self._held.pop(kind), self.schemas[kind])
+            yield under_schema(self._held.pop(kind, []), self.schemas[kind])
 
-    def ordered(
-        self, kind: str, others: Iterator[pa.Table] | None = None, names: Sequence[str] = (), from_s: float = -np.inf
-    ) -> Iterator[pa.Table]:
-        """The jobs of a kind, and other jobs under its schema, of which these columns have a value, in one order.
-
-        from_s: an instant before which no job of the kind was submitted; the others until then stand in order.
-        """
-        schema, late = self.schemas[kind], list[pa.Table]()
-        for table in others or ():
-            is_late = ~(floats(table, "submit_s") < from_s)
-            yield table.filter(arrow(~is_late))
-            if is_late.any():
-                late.append(table.filter(arrow(is_late)))
-                break
-        tables = [next(self.tables(kind))] if not self.is_spilled else self.tables(kind)
-        if others is None and isinstance(tables, list) and is_in_order(tables[0]):
-            yield tables[0]
-            return
-        batches = (batch for table in chain(tables, late, others or ()) for batch in table.to_batches())
-        rows = {"rows": pa.RecordBatchReader.from_batches(schema, batches)}
-        for table in self._found(_ORDERED.format(self._names(kind, names)), rows):
+    def ordered(self, kind: str) -> Iterator[pa.Table]:
+        """The jobs of a kind in one order."""
+        rows = self.tables(kind)
+        if not self.is_spilled:
+            (held,) = rows
+            if is_in_order(held):
+                yield held
+                return
+            rows = iter([held])
+        schema = self.schemas[kind]
+        reader = pa.RecordBatchReader.from_batches(schema, (batch for table in rows for batch in table.to_batches()))
+        for table in self._found(_ORDERED.format(self._names(kind)), {"rows": reader}):
             yield under_schema([table], schema)
 
     def check_key(self, kind: TableKind) -> None:
@@ -352,47 +333,28 @@ class Records:
         own = {kind: rows.filter(pc.equal(rows["_kind"], kind)) for kind in kinds}
         return {kind: under_schema([table], self.schemas[kind]) for kind, table in own.items()}
 
-    def _names(self, kind: str, others: Iterable[str] = ()) -> str:
+    def _names(self, kind: str) -> str:
         """The columns of a kind that have a value: a sort of the others would take as long."""
-        names = {*self._filled[kind], *_ORDERING, *others}
+        names = {*self._filled[kind], *_ORDERING}
         return ", ".join(f'"{name}"' for name in self.schemas[kind].names if name in names)
 
-    def _spill(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self.is_spilled = True
-        for kind, schema in self.schemas.items():
-            self._files[kind] = pa.ipc.new_stream(str(folder / f"{kind}.arrow"), schema, options=_PACKED)
-            held = self._held.pop(kind)
-            while held:
-                self.add(kind, held.pop(0))
+    def _file(self, kind: str) -> pa.ipc.RecordBatchStreamWriter:
+        if kind not in self._files:
+            self._files[kind] = pa.ipc.new_stream(self._path(kind), self.schemas[kind], options=_PACKED)
+        return self._files[kind]
+
+    def _path(self, kind: str) -> str:
+        assert self.folder is not None  # nosec B101 # for the type checker
+        return str(self.folder / f"{kind}.arrow")
 
     def _reader(self, kind: str) -> pa.RecordBatchReader:
-        assert self.folder is not None  # nosec B101 # for the type checker
-        self._files[kind].close()
-        return pa.ipc.open_stream(str(self.folder / f"{kind}.arrow"))
+        self._file(kind).close()
+        return pa.ipc.open_stream(self._path(kind))
 
 
 def under_schema(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
     """Concatenates tables under their full schema; columns that a table lacks are null."""
-    return pa.table([_joined(tables, field) for field in schema], schema=schema)
-
-
-def _joined(tables: Sequence[pa.Table], field: pa.Field) -> pa.ChunkedArray:
-    found = [table[field.name] if field.name in table.column_names else None for table in tables]
-    is_text = any(column is not None and column.type == pa.string() for column in found)
-    kind = pa.string() if is_text else field.type
-    chunks = [
-        chunk
-        for table, column in zip(tables, found, strict=True)
-        for chunk in ([unknown(table.num_rows, kind)] if column is None else column.cast(kind).chunks)
-    ]
-    column = pa.chunked_array(chunks, kind)
-    return column if kind == field.type else column.dictionary_encode()
-
-
-def _rare_as_texts(table: pa.Table) -> pa.Table:
-    """Turns categories whose values hardly repeat into texts, because unifying their dictionaries is slow."""
-    for name in [f.name for f in table.schema if f.type == CATEGORY]:
-        if 2 * sum(len(chunk.dictionary) for chunk in table[name].chunks) > table.num_rows:
-            table = table.set_column(table.column_names.index(name), name, table[name].cast(pa.string()))
-    return table
+    whole = pa.concat_tables(tables, promote_options="default") if tables else pa.table({})
+    there = set(whole.column_names)
+    columns = [whole[f.name].cast(f.type) if f.name in there else unknown(whole.num_rows, f.type) for f in schema]
+    return pa.table(columns, schema=schema)

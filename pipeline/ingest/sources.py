@@ -13,11 +13,10 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from glob import glob
-from io import BufferedReader, FileIO, RawIOBase
+from io import BufferedReader, RawIOBase
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, cast
 
@@ -137,15 +136,10 @@ class ReadOnce:
     The one view that asks for more than these goes on with the stream. Another that does is an error of the caller.
     """
 
-    AGAIN_BYTES = 1 << 20
+    AGAIN_BYTES = 1 << 21
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream, self._start, self._n_read = stream, bytearray(), 0
-
-    @property
-    def is_past(self) -> bool:
-        """Whether bytes have been read that no other view will see."""
-        return self._n_read > len(self._start)
 
     def view(self) -> Reading:
         """The bytes from the first on; closing it leaves the stream alone."""
@@ -161,6 +155,17 @@ class ReadOnce:
             self._n_read += len(fresh)
             kept += fresh
         return kept
+
+
+BEGINNING_BYTES = 1 << 20
+
+
+def beginning(source: Source) -> tuple[Source, bool]:
+    """The source's first bytes, decompressed, up to the end of a line; and whether they are all."""
+    first = next(byte_blocks(source, BEGINNING_BYTES + 1), b"")
+    is_whole = len(first) <= BEGINNING_BYTES
+    shown = first if is_whole else first[: first.rfind(b"\n") + 1] or first
+    return replace(source, opened=lambda: io.BytesIO(shown)), is_whole
 
 
 def empty_source(source: Source) -> InputError:
@@ -249,11 +254,16 @@ def _fresh_bytes(source: Source, size: int) -> Iterator[bytes]:
             while data := stream.read(size):
                 yield data
     except DAMAGED as error:
-        # The line in which reading fails is found by reading again in small steps.
+        # The line in which reading fails is found by reading again in small steps, where that can be.
         line = 1
-        with suppress(*DAMAGED), _opened(source) as stream:
-            while data := stream.read(_STEP_BYTES):
-                line += data.count(b"\n")
+        try:
+            with _opened(source) as stream:
+                while data := stream.read(_STEP_BYTES):
+                    line += data.count(b"\n")
+        except DAMAGED:
+            pass
+        except ValueError:
+            line = 0
         raise unreadable(source, line, error) from None
 
 
@@ -273,7 +283,7 @@ def unreadable(source: Source, line: int, error: Exception) -> InputError:
             return InputError(label, "a file that is gone", expected, do)
         case IsADirectoryError():
             return InputError(label, "a folder that has taken a file's place", expected, "check the path")
-    where = f"{label}, line {line}"
+    where = f"{label}, line {line}" if line else label
     said = ("ended before", "Truncated", "unexpected end")
     if isinstance(error, EOFError) or any(words in str(error) for words in said):
         found = "a compressed file that ends in the middle"
@@ -382,7 +392,6 @@ def text_of(name: str) -> str:
 # Reads a log as it was when its digest was taken, and detects one that changed meanwhile.
 
 _DIGEST_BYTES = 1 << 20
-_DO = "run again when its writer is done, or give the run a copy of it"
 
 
 def sha256_of_first(path: Path, n_bytes: int) -> str:
@@ -395,26 +404,11 @@ def sha256_of_first(path: Path, n_bytes: int) -> str:
     return digest.hexdigest()
 
 
-class _FirstBytes(FileIO):
-    """The first bytes of a file, whatever is added to it meanwhile."""
-
-    def __init__(self, path: Path, n_bytes: int) -> None:
-        super().__init__(path)
-        self._n_left = n_bytes
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        """The next bytes: fewer than asked for only at the end."""
-        wanted = self._n_left if size is None or size < 0 else min(size, self._n_left)
-        data = super().read(wanted) or b""
-        self._n_left -= len(data)
-        return data
-
-
 def first_bytes_of(source: Source, n_bytes: int) -> Source:
     """The log without what is added to it later; a packed log or a table stays as it is, and has to stay whole."""
     if source.opened or not _may_grow(source.path):
         return source
-    return replace(source, opened=partial(_FirstBytes, source.path, n_bytes))
+    return replace(source, opened=lambda: cast(BinaryIO, pa.OSFile(str(source.path)).get_stream(0, n_bytes)))
 
 
 def _may_grow(path: Path) -> bool:
@@ -436,24 +430,20 @@ def check_unchanged(path: Path, label: str, before: FileStamp, sha256: str) -> N
         is_long = now.bytes == before.bytes or (now.bytes > before.bytes and _may_grow(path))
         if now == before or (is_long and sha256_of_first(path, before.bytes) == sha256):
             return
+        change = f"got other content in its first {before.bytes:,} bytes"
+        if not is_long:
+            change = f"{'shrank' if now.bytes < before.bytes else 'grew'} from {before.bytes:,} to {now.bytes:,} bytes"
     except FileNotFoundError:
-        found = "a file that was removed while it was read"
-    else:
-        found = f"a file that {_change(path, before.bytes, now.bytes)} while it was read"
-    raise InputError(printable(label), found, "a log that stays as it is during a run", _DO) from None
-
-
-def _change(path: Path, before: int, now: int) -> str:
-    if now < before or (now > before and not _may_grow(path)):
-        return f"{'shrank' if now < before else 'grew'} from {before:,} to {now:,} bytes"
-    return f"got other content in its first {before:,} bytes"
+        change = "was removed"
+    found, do = (
+        f"a file that {change} while it was read",
+        "run again when its writer is done, or give the run a copy of it",
+    )
+    raise InputError(printable(label), found, "a log that stays as it is during a run", do)
 
 
 # ---------------- archives
 # Reads a tar or zip of logs as its members, each of which is a Source; nothing of it is written to disk.
-#
-# A tar is read from its front. Members that are asked for in its order, and twice only at their beginning, cost one
-# pass.
 
 MOST_MEMBERS = 100_000
 MOST_RATIO, LEAST_BYTES = 1_000, 1 << 26
@@ -464,52 +454,48 @@ _LONG_NAMES = (
     tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.SOLARIS_XHDTYPE
 )  # fmt: skip
 _ZIP_PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
-Entry = tuple[str, int, str]
-"""Of an archive: name, bytes, and why it is passed over (empty: it is a log, maybe)."""
+Member = tuple[str, int, str, Callable[[], Any]]
+"""Of an archive: name, bytes, why it is passed over (empty: it is a log, maybe), and what opens it."""
 
 
-def with_members(sources: Sequence[Source]) -> tuple[list[Source], list[str]]:
-    """The sources, with its members instead of each archive; and a sentence for each member that is passed over.
+def with_members(sources: Sequence[Source], passed_over: list[str]) -> Iterator[Source]:
+    """The sources, with its members instead of each archive; a sentence for each member that is passed over is added.
 
-    InputError for an archive that is damaged, holds no file, or was made to fill a disk.
+    A tar is read from its front, in one pass: a member is to be read before the next source is asked for, and once but
+    for its beginning. InputError for an archive that is damaged, holds no file, or was made to fill a disk.
     """
-    logs, passed_over = list[Source](), list[str]()
     for source in sources:
         kind = "" if source.opened else kind_of(head(source, is_empty_ok=True))
         if not kind:
-            logs.append(source)
+            yield source
             continue
+        n_bytes, n_members = 0, 0
+        most = MOST_RATIO * source.path.stat().st_size + LEAST_BYTES
         try:
-            archive = _Zip(source.path) if kind == "zip" else _Tar(source.path)
-            members = list(_members(source, archive.entries(), archive.open))
+            for number, (name, size, refusal, opened) in enumerate(_MEMBERS[kind](source.path)):
+                n_bytes += size
+                if n_bytes > most or number >= MOST_MEMBERS:
+                    found = f"an archive of more than {most:,} bytes or {MOST_MEMBERS:,} members"
+                    raise InputError(printable(source.label), found, "an archive of logs", "unpack it, give the folder")
+                parts = PurePosixPath(name).parts
+                if any(part.startswith(".") and part != ".." for part in parts):
+                    continue
+                n_members += 1
+                member = Source(source.path, f"{source.label}:{text_of(name)}", False, partial(_unpacked, opened))
+                leads_out = "an entry whose name leads out of its folder" if {"..", "/"} & set(parts) else ""
+                if why := refusal or leads_out or _no_log(head(member, is_empty_ok=True)):
+                    passed_over.append(f"{printable(member.label)} is {why} and is passed over")
+                else:
+                    yield member
         except DAMAGED as error:
             raise unreadable(source, 1, error) from None
-        if not members:
+        if not n_members:
             found = f"a {kind} archive without a file"
             raise InputError(printable(source.label), found, "an archive of logs", "check how it was made")
-        for member, refusal in members:
-            if why := refusal or _no_log(head(member, is_empty_ok=True)):
-                passed_over.append(f"{printable(member.label)} is {why} and is passed over")
-            else:
-                logs.append(member)
-    return logs, passed_over
 
 
-def _members(
-    source: Source, entries: Iterator[Entry], opened: Callable[[int], BinaryIO]
-) -> Iterator[tuple[Source, str]]:
-    """Each member that is no hidden file, as a Source, and why it is passed over."""
-    most, total = MOST_RATIO * source.path.stat().st_size + LEAST_BYTES, 0
-    for number, (name, n_bytes, refusal) in enumerate(entries):
-        total += n_bytes
-        if total > most or number >= MOST_MEMBERS:
-            found = f"an archive of more than {most:,} bytes or {MOST_MEMBERS:,} members"
-            raise InputError(printable(source.label), found, "an archive of logs", "unpack it and give the folder")
-        parts = PurePosixPath(name).parts
-        leads_out = "an entry whose name leads out of its folder" if {"..", "/"} & set(parts) else ""
-        if not any(part.startswith(".") and part != ".." for part in parts):
-            member = Source(source.path, f"{source.label}:{text_of(name)}", False, partial(opened, number))
-            yield member, refusal or leads_out
+def _unpacked(opened: Callable[[], Any]) -> BinaryIO:
+    return unpacked(BufferedReader(opened()))
 
 
 def _no_log(start: bytes) -> str:
@@ -519,21 +505,11 @@ def _no_log(start: bytes) -> str:
     return f"a {kind_of(start)} archive in an archive" if kind_of(start) else ""
 
 
-class _Zip:
-    """The members of a zip by number."""
-
-    def __init__(self, path: Path) -> None:
-        self._file = zipfile.ZipFile(path)
-        self._infos = [info for info in self._file.infolist() if not info.is_dir()]
-
-    def entries(self) -> Iterator[Entry]:
-        for info in self._infos:
-            why = "encrypted" if info.flag_bits & 1 else ""
-            is_known = info.compress_type in _ZIP_PACKINGS
-            yield info.filename, info.file_size, why or ("" if is_known else "packed in an unknown way")
-
-    def open(self, number: int) -> BinaryIO:
-        return unpacked(io.BufferedReader(cast(Any, self._file.open(self._infos[number]))))
+def _zip_members(path: Path) -> Iterator[Member]:
+    with zipfile.ZipFile(path) as file:
+        for info in (info for info in file.infolist() if not info.is_dir()):
+            why = "" if info.compress_type in _ZIP_PACKINGS else "packed in an unknown way"
+            yield info.filename, info.file_size, "encrypted" if info.flag_bits & 1 else why, partial(file.open, info)
 
 
 class _Header(tarfile.TarInfo):
@@ -552,37 +528,12 @@ class _Header(tarfile.TarInfo):
         return found
 
 
-class _Tar:
-    """The members of a tar by number, read from the front: one that lies behind the last one read costs a new pass."""
+def _tar_members(path: Path) -> Iterator[Member]:
+    with unpacked(path) as stream, tarfile.open(fileobj=stream, mode="r|", bufsize=1 << 18, tarinfo=_Header) as file:
+        for info in (info for info in file if not info.isdir()):
+            is_plain = info.isreg() and not info.issparse()
+            opened = ReadOnce(cast(BinaryIO, file.extractfile(info))).view if is_plain else io.BytesIO
+            yield info.name, info.size, "" if is_plain else "no plain file", opened
 
-    def __init__(self, path: Path) -> None:
-        self._path, self._at = path, -1
-        self._stream: BinaryIO | None = None
-        self._member: ReadOnce | None = None
-        self._begin()
 
-    def __del__(self) -> None:
-        if self._stream:
-            self._stream.close()
-
-    def _begin(self) -> None:
-        self.__del__()
-        self._at, self._member, self._stream = -1, None, unpacked(self._path)
-        self._tar = tarfile.open(fileobj=self._stream, mode="r|", bufsize=1 << 18, tarinfo=_Header)  # noqa: SIM115
-        self._infos = (info for info in self._tar if not info.isdir())
-
-    def entries(self) -> Iterator[Entry]:
-        for info in self._infos:
-            self._at += 1
-            yield info.name, info.size, "" if info.isreg() and not info.issparse() else "no plain file"
-
-    def open(self, number: int) -> BinaryIO:
-        """The member's bytes, decompressed where it is itself packed."""
-        if number < self._at or (number == self._at and (self._member is None or self._member.is_past)):
-            self._begin()
-        if self._at < number:
-            for _ in range(number - self._at):
-                info = next(self._infos)
-            self._at, self._member = number, ReadOnce(cast(BinaryIO, self._tar.extractfile(info)))
-        assert self._member is not None  # nosec B101 # for the type checker
-        return unpacked(io.BufferedReader(self._member.view()))
+_MEMBERS = {"zip": _zip_members, "tar": _tar_members}

@@ -332,13 +332,16 @@ def test_a_time_that_is_later_than_most_starts_is_no_submit(tmp_path: Path, wall
     assert any("timestamp is not taken for submit_s: it is not after start_s in 0 of 30 rows" in n for n in notes)
 
 
-def test_a_dry_run_says_what_speaks_for_each_guess(tmp_path: Path, walltime: Walltime) -> None:
+def test_a_dry_run_says_what_each_column_is_taken_for_and_what_speaks_for_its_unit(
+    tmp_path: Path, walltime: Walltime
+) -> None:
     log = csv(tmp_path / "a.csv", table_of(elapsed=[0.01, 99999] * 15, time_limit=[40] * 30, nodes=[16] * 30))
     said = dry_run(walltime, log)["notes"]
     for expected in (
         "end_s = end_time (guessed from its name)",
-        "runtime_s = elapsed in s (guessed from its name; it is end - start in 0 of 30 rows only)",
-        "requested_s = time_limit in h (guessed from its name; 100% of the runtimes are within it)",
+        "column elapsed (runtime_s) is end - start in 0 of 30 rows only",
+        "column time_limit (requested_s) is read in h, in which 100% of the runtimes are within it; declare it in the "
+        "config, as ingest.columns.requested_s.unit",
     ):
         assert expected in said, "\n".join(said)
 

@@ -53,7 +53,7 @@ def ingest(
       walltime ingest --live --since 2026-01-01 --out jobs.parquet --update
     """
     from flows.services.logs import inspected, log_sources, replaced, write_jobs
-    from pipeline.ingest.inspect import inspect
+    from pipeline.ingest import inspect
     from pipeline.settings import RunSettings
 
     shared = ("--config", "--format", "--site", "--timezone", "--key-file")

@@ -11,8 +11,6 @@ from pipeline.clean import clean
 from pipeline.estimate.history import history
 from pipeline.estimate.state import ids_of
 from pipeline.ingest import OnDisk, ingest
-from pipeline.ingest.jobs_tables import read_jobs_tables
-from pipeline.ingest.sources import find_sources
 from pipeline.settings import CleanSettings, IngestSettings, SiteSettings
 from pipeline.storage import read_table
 from pipeline.tables import JOBS
@@ -84,7 +82,7 @@ def test_a_later_dump_of_both_clusters_changes_each_job_by_its_own_record(tmp_pa
     jobs = read_table(out, JOBS)
     assert len(jobs) == 4
     assert [row["state"] for row in jobs.to_pylist()] == ["COMPLETED", "FAILED", "COMPLETED", "COMPLETED"]
-    again, *_ = read_jobs_tables(find_sources([out]), SiteSettings())
+    again, *_ = ingest([out], SiteSettings(), IngestSettings())
     assert named(again) == named(jobs)
 
 

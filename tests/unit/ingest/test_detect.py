@@ -12,8 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.ingest import FORMATS, ingest
-from pipeline.ingest.inspect import inspect
+from pipeline.ingest import FORMATS, ingest, inspect
 from pipeline.settings import IngestSettings, SiteSettings
 from tests.unit.ingest.logs import row
 

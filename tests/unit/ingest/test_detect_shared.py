@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.ingest.inspect import inspect
+from pipeline.ingest import inspect
 from pipeline.settings import IngestSettings, SiteSettings
 
 DATA = Path(__file__).parents[4] / "shared" / "data"

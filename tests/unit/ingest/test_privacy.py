@@ -4,7 +4,6 @@ import json
 import os
 from itertools import permutations
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
 import pyarrow as pa
@@ -56,18 +55,19 @@ def test_nothing_raw_reaches_the_disk_or_a_message(
     site = SiteSettings(name="here", anonymise=True, key_file=str(key))
     rules = (TextRule(text="comment", find=r"n=(\d+)"),)
     settings = IngestSettings(problem_size_rules=rules, keep_submit_line=True)
-    out, beside, scratch = tmp_path / "o.parquet", tmp_path / "o.unreadable.parquet", tmp_path / "scratch"
+    out, beside = tmp_path / "o.parquet", tmp_path / "o.unreadable.parquet"
     spilled = []
     stored = Records._reader
 
     def noted(self: Records, kind: str) -> pa.RecordBatchReader:
         rows = stored(self, kind)
-        spilled.append((scratch / f"{kind}.arrow").read_bytes())
+        assert self.folder is not None
+        spilled.append((self.folder / f"{kind}.arrow").read_bytes())
         return rows
 
     monkeypatch.setattr(Records, "_reader", noted)
     monkeypatch.setattr(records, "_PACKED", pa.ipc.IpcWriteOptions())
-    to = OnDisk(out, beside, scratch, hold_bytes=0)
+    to = OnDisk(out, beside, hold_bytes=0)
     *_, report = ingest([log], site, settings, to=to)
     jobs, unreadable = read_table(out, JOBS), read_table(beside, UNREADABLE)
     assert spilled and jobs.num_rows == 39 and unreadable.num_rows == 1
@@ -167,8 +167,7 @@ def test_a_table_is_updated_only_under_the_key_it_was_made_with(tmp_path: Path, 
     sites = [SiteSettings(), *(SiteSettings(anonymise=True, key_file=str(path)) for path in (key, other))]
 
     def write(site: SiteSettings, earlier: Path | None) -> None:
-        scratch = Path(mkdtemp(dir=tmp_path))
-        to = OnDisk(out, tmp_path / "bad.parquet", scratch)
+        to = OnDisk(out, tmp_path / "bad.parquet")
         ingest([log], site, IngestSettings(), earlier, to=to)
 
     for made, now in permutations(sites, 2):

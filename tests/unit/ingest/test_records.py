@@ -107,20 +107,6 @@ def test_a_key_that_repeats_in_the_database_is_found(tmp_path: Path) -> None:
         rows.check_key(JOBS)
 
 
-@HOLD
-@pytest.mark.parametrize("n_rows", [1, 7, 1_000])
-@pytest.mark.parametrize("from_s", [-np.inf, 2.0])
-def test_a_table_in_order_takes_in_other_rows(tmp_path: Path, hold_bytes: int, n_rows: int, from_s: float) -> None:
-    jobs = jobs_of(by_hand(shuffled_jobs()))
-    submit_s = np.array([np.inf if s is None else s for s in jobs["submit_s"].to_pylist()])
-    is_new = (np.arange(jobs.num_rows) % 3 == 0) & (submit_s >= from_s)
-    new, earlier = (jobs.filter(pa.array(chosen)) for chosen in (is_new, ~is_new))
-    rows = Records({"jobs": JOBS.schema()}, tmp_path, hold_bytes)
-    rows.add("jobs", new)
-    batches = (earlier.slice(start, n_rows) for start in range(0, earlier.num_rows, n_rows))
-    assert pa.concat_tables(rows.ordered("jobs", batches, (), from_s)).to_pylist() == jobs.to_pylist()
-
-
 def test_only_jobs_whose_order_is_sure_are_left_as_they_are() -> None:
     numbers = jobs_of([{"job_id": "9", "submit_s": 1}, {"job_id": "10", "submit_s": 1}, {"job_id": "2"}])
     assert is_in_order(numbers)

@@ -47,13 +47,12 @@ def test_a_last_line_that_is_cut_is_no_job(tmp_path: Path, n_lost: int) -> None:
 
 def test_a_last_line_without_its_newline_is_set_aside_and_taken_by_a_later_read(tmp_path: Path) -> None:
     log, out, bad = tmp_path / "dump.txt", tmp_path / "jobs.parquet", tmp_path / "bad.parquet"
-    how, scratch = IngestSettings(format="sacct"), tmp_path / "scratch"
-    scratch.mkdir()
+    how = IngestSettings(format="sacct")
     log.write_text(dump(FIRST, LAST)[:-3])
-    ingest([log], SiteSettings(), how, to=OnDisk(out, bad, scratch))
+    ingest([log], SiteSettings(), how, to=OnDisk(out, bad))
     assert ids(read_table(out, JOBS)) == ["6"]
     log.write_text(dump(FIRST, LAST))
-    ingest([log], SiteSettings(), how, out, to=OnDisk(out, bad, scratch))
+    ingest([log], SiteSettings(), how, out, to=OnDisk(out, bad))
     assert read_table(out, JOBS)["runtime_s"].to_pylist() == [3600.0, 3600.0]
     assert not bad.exists()
 

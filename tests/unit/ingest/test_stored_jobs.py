@@ -5,10 +5,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from pipeline import large_tables
 from pipeline.clean import clean
 from pipeline.errors import ConfigError, InputError
-from pipeline.ingest import OPEN, OnDisk, Window, ingest, within_window
+from pipeline.ingest import OPEN, OnDisk, Window, ingest, records
 from pipeline.large_tables import StoredTable, rows_of
 from pipeline.settings import CleanSettings, IngestSettings, SiteSettings
 from pipeline.storage import write_batches, write_table
@@ -113,10 +112,11 @@ def test_hashed_names_beside_plain_ones_are_refused_before_a_row_is_written(jobs
 def test_a_window_is_cut_in_parts(jobs: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     submit_s = jobs.column("submit_s").drop_null().to_pylist()
     window_s = (submit_s[len(submit_s) // 4], submit_s[len(submit_s) // 2])
-    expected = within_window(*ingest([LOG], SITE, IngestSettings()), window_s)
-    monkeypatch.setattr(large_tables, "PART_ROWS", 37)
+    expected = ingest([LOG], SITE, IngestSettings(), window_s=window_s)
+    monkeypatch.setattr(records, "BATCH_ROWS", 37)
+    monkeypatch.setattr(records, "is_in_order", lambda _: False)
     found, _, report = ingest_stored([LOG], SITE, window_s, tmp_path)
-    assert same_rows(rows_of(found), rows_of(expected[0]))
+    assert same_rows(rows_of(found), expected[0])
     assert report.facts == expected[2].facts
     assert report.set_aside["outside_window"].rows == expected[2].set_aside["outside_window"].rows
     assert [path.name for path in tmp_path.iterdir()] == ["jobs_read.parquet"]

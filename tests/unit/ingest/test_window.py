@@ -7,7 +7,7 @@ from pipeline.arrays import proc_seconds
 from pipeline.errors import InputError
 from pipeline.ingest import OUTSIDE, within_window
 from pipeline.report import Report, Tally
-from pipeline.tables import JOBS, UNREADABLE
+from pipeline.tables import JOBS
 
 
 def jobs_of(*rows: tuple[int | None, int | None, float | None]) -> pa.Table:
@@ -29,8 +29,8 @@ def cut(jobs: pa.Table, window: tuple[int | None, int | None]) -> tuple[list[str
     work = float(proc_seconds(jobs).sum())
     lines = Tally(jobs.num_rows + 3, work)
     report = Report("ingest", "line", lines, Tally(jobs.num_rows, work), {"comment": Tally(3)}, {"jobs": jobs.num_rows})
-    found, _, changed = within_window(jobs, UNREADABLE.empty(), report.check(), window)
-    return found.column("job_id").to_pylist(), changed
+    parts, changed = within_window((jobs.slice(start, 3) for start in (0, 3, 6)), report.check, window)
+    return [job_id for part in parts for job_id in part["job_id"].to_pylist()], changed()
 
 
 ROWS = ((100, 150, 50.0), (200, 250, 50.0), (290, 310, 20.0), (300, 350, 50.0), (250, None, 10.0), (250, None, 60.0),

@@ -25,7 +25,17 @@ from pipeline.ingest import raw_table
 from pipeline.ingest.formats.table import guesses
 from pipeline.ingest.raw_table import REASONS, RawTable, chunk_of, tables_of_lines
 from pipeline.ingest.reader import Chunk, Layout, Reader, Remarks, named, unique_keys, unreadable_row
-from pipeline.ingest.sources import ARROW, MAX_LINE_BYTES, PARQUET, Block, Source, byte_blocks, head, line_blocks
+from pipeline.ingest.sources import (
+    ARROW,
+    MAX_LINE_BYTES,
+    PARQUET,
+    Block,
+    Source,
+    beginning,
+    byte_blocks,
+    head,
+    line_blocks,
+)
 from pipeline.ingest.values import utf8
 from pipeline.settings import IngestSettings, SiteSettings
 from pipeline.storage import parquet_file
@@ -59,13 +69,10 @@ def _columns(source: Source, site: SiteSettings, settings: IngestSettings) -> tu
     if double := next((name for name in names if names.count(name) > 1), None):
         raise InputError(f"{where}, line 1", f"two columns {printable(double, 40)}", "each column once", "rename one")
     columns = guesses.mapped_columns(names, settings, where)
-    used, first = guesses.used(columns), list[pa.Table]()
-    for part in read_parts(source, names, used, settings):
-        first.append(part.rows)
-        if sum(map(len, first)) >= PART_ROWS // 4:
-            break
+    used, shown = guesses.used(columns), source if _is_binary(head(source)) else beginning(source)[0]
+    parts = (part.rows for part in read_parts(shown, names, used, settings))
     none = pa.table({name: pa.array([], pa.string()) for name in used})
-    return names, guesses.checked(pa.concat_tables(first) if first else none, columns, site, settings)
+    return names, guesses.checked(next(filter(len, parts), none), columns, site, settings)
 
 
 def names_of(source: Source, settings: IngestSettings) -> list[str]:
@@ -244,85 +251,67 @@ def csv_parts(
 ) -> Iterator[RawTable]:
     """The records of a CSV, a block of the source at a time."""
     first = first_line(head(source))
-    delimiter, n_headers = _delimiter(first, settings), int(has_header(first, settings))
+    delimiter, has_names = _delimiter(first, settings), has_header(first, settings)
     # A line's end inside double quotes ends no record.
-    for block in line_blocks(source, end_of_whole=lambda data: int(_record_ends(data).max(initial=-1)) + 1):
-        yield _csv_part(source, block, names, used, delimiter, n_headers, settings)
-        n_headers = 0
+    for block in line_blocks(source, end_of_whole=_whole_records):
+        yield _csv_part(source, block, names, used, delimiter, settings, has_names=has_names)
+        has_names = False
+
+
+_LINE = "\0"
+"""The first column that each line of a CSV is given: its place in the block, by which a record is found again."""
 
 
 def _csv_part(
-    source: Source, block: Block, names: Sequence[str], used: Sequence[str], delimiter: str, n_headers: int,
-    settings: IngestSettings,
+    source: Source, block: Block, names: Sequence[str], used: Sequence[str], delimiter: str, settings: IngestSettings,
+    *, has_names: bool,
 ) -> RawTable:  # fmt: skip
-    """A block's records. A record that is no row keeps its line; a blank one is only counted."""
-    bad: list[tuple[int, str]] = []
+    """A block's records. One that is no row keeps its line; blank ones are only counted."""
+    # 1. The lines, each with its place in front; a blank one is left out, and so is the first where it has the names.
+    is_open = not block.data.endswith(b"\n") and settings.last_line == "set_aside"
+    n_whole = _whole_records(block.data) if is_open else len(block.data)
+    lines = _utf8(block.data[:n_whole]).removesuffix(b"\n").split(b"\n") if n_whole else []
+    blank = {place for place, line in enumerate(lines) if not line.strip()}
+    header = {next((place for place in range(len(lines)) if place not in blank), 0)} if has_names else set()
+    mark, left_out = delimiter.encode(), blank | header
+    numbered = (b"" if place in left_out else b"%d%s%s" % (place, mark, line) for place, line in enumerate(lines))
+    # Arrow would end a record at a carriage return alone.
+    body = _LONE_RETURN.sub(rb"\\r", b"\n".join(numbered)) + b"\n"
+
+    # 2. Their values; a value that holds a line's end holds the next line's place as well.
+    bad: list[str] = []
 
     def set_aside(row: Any) -> str:
-        bad.append((row.number, row.text))
+        bad.append(row.text)
         return "skip"
 
-    # Where each record starts, and the end of the data.
-    starts = np.unique(np.concatenate([[0], _record_ends(block.data) + 1, [len(block.data)]]))
-    is_open = not block.data.endswith(b"\n") and settings.last_line == "set_aside"
-    end = starts[-2] if is_open else len(block.data)
-    body = _utf8(block.data[starts[min(n_headers, len(starts) - 1)] : end])
-    if b"\r" in body:
-        # Arrow would end a record at a carriage return alone.
-        body = _LONE_RETURN.sub(rb"\\r", body)
+    inner_place = rf"\n\d+{re.escape(delimiter)}"
     rows = pc_csv.read_csv(
-        io.BytesIO(body or b"\n"),
-        pc_csv.ReadOptions(column_names=list(names), use_threads=False, block_size=max(len(body), 1) + 1),
-        pc_csv.ParseOptions(
-            delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=False, invalid_row_handler=set_aside
-        ),
+        io.BytesIO(body),
+        pc_csv.ReadOptions(column_names=[_LINE, *names], use_threads=False, block_size=len(body) + 1),
+        pc_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True, invalid_row_handler=set_aside),
         pc_csv.ConvertOptions(
-            include_columns=list(used), column_types=dict.fromkeys(used, pa.string()), null_values=UNKNOWN_CELLS,
-            strings_can_be_null=True, check_utf8=False,
+            include_columns=[_LINE, *used], column_types={_LINE: pa.int64(), **dict.fromkeys(used, pa.string())},
+            null_values=UNKNOWN_CELLS, strings_can_be_null=True, check_utf8=False,
         ),
     )  # fmt: skip
-    rows = rows if body else rows.slice(0, 0)
-    return _with_lines(source, block, rows, starts, n_headers, bad, is_open=is_open)
+    at = integers(rows[_LINE])[0]
+    rows = pa.table({name: pc.replace_substring_regex(rows[name], inner_place, "\n") for name in used})
 
-
-def _with_lines(
-    source: Source, block: Block, rows: pa.Table, starts: Ints, n_headers: int, bad: Sequence[tuple[int, str]], *,
-    is_open: bool,
-) -> RawTable:  # fmt: skip
-    n_records = rows.num_rows + len(bad)
-    is_sure = len(starts) - 1 - n_headers - is_open == n_records
-    if not is_sure:
-        # A stray quote: Arrow's records are others than those of all quotes, and each is placed at a line of its own.
-        starts = np.append(np.concatenate([[0], _line_ends(block.data) + 1]), len(block.data))
-    line_of = block.line + np.searchsorted(_line_ends(block.data), starts[:-1], side="left")
-    is_row = np.zeros(len(starts) - 1, np.bool_)
-    is_row[n_headers : n_headers + n_records] = True
-    blank, unreadable = 0, []
-    for number, text in bad:
-        at = n_headers + number - 1
-        is_row[at] = False
-        if not text.strip():
-            blank += 1
-            continue
-        where = int(line_of[at]), block.offset + int(starts[at])
-        unreadable.append(unreadable_row(source, *where, "number_of_values", text.encode("utf-8", "replace")))
-    if is_open and len(starts) > 1:
-        begin = int(starts[-2])
-        where = int(line_of[-1]), block.offset + begin
-        unreadable.append(unreadable_row(source, *where, "no_line_end", block.data[begin:]))
-    if is_sure:
-        # Arrow reads a record that is nothing but a line's end as a row of nulls.
-        size, first = np.diff(starts), np.frombuffer(block.data, np.uint8)[starts[:-1]]
-        is_blank = is_row & ((first == ord("\n")) | ((size == 2) & (first == ord("\r"))))
-        rows, is_row = rows.filter(arrow(~is_blank[is_row])), is_row & ~is_blank
-        blank += int(is_blank.sum())
-    place = np.flatnonzero(is_row)
-    n_other = block.n_lines - rows.num_rows - len(unreadable) - blank - n_headers
-    lines = {"header": n_headers, "blank": blank, "continued": n_other}
-    said = {name: n for name, n in lines.items() if n}
-    n_bytes = len(block.data) + block.n_dropped
-    offset = block.offset + starts[place]
-    return RawTable(rows, line_of[place], offset, block.n_lines, n_bytes, unreadable, said)
+    # 3. What is no row, and what each line was.
+    starts = np.append(0, _line_ends(block.data) + 1)
+    pairs = (re.sub(inner_place, "\n", text).split(delimiter, 1) for text in bad)
+    found = [(int(place), text.encode("utf-8", "replace"), "number_of_values") for place, text in pairs]
+    if is_open:
+        found.append((int(np.searchsorted(starts, n_whole)), block.data[n_whole:], "no_line_end"))
+    unreadable = [
+        unreadable_row(source, block.line + place, block.offset + int(starts[place]), reason, text)
+        for place, text, reason in found
+    ]
+    counts = {"header": len(header), "blank": len(blank)}
+    counts["continued"] = block.n_lines - rows.num_rows - len(unreadable) - sum(counts.values())
+    said, n_bytes = {name: n for name, n in counts.items() if n}, len(block.data) + block.n_dropped
+    return RawTable(rows, block.line + at, block.offset + starts[at], block.n_lines, n_bytes, unreadable, said)
 
 
 def json_parts(source: Source, used: Sequence[str]) -> Iterator[RawTable]:
@@ -415,10 +404,10 @@ def _delimiter(first: bytes, settings: IngestSettings | None) -> str:
     return max(_DELIMITERS, key=lambda one: first.count(one.encode()))
 
 
-def _record_ends(data: bytes) -> Ints:
-    """The line ends that are not inside double quotes."""
+def _whole_records(data: bytes) -> int:
+    """Where the last line ends that does not end inside double quotes."""
     ends, quotes = _line_ends(data), np.flatnonzero(np.frombuffer(data, np.uint8) == ord('"'))
-    return ends[np.searchsorted(quotes, ends) % 2 == 0] if len(quotes) else ends
+    return int(ends[np.searchsorted(quotes, ends) % 2 == 0].max(initial=-1)) + 1
 
 
 def _line_ends(data: bytes) -> Ints:

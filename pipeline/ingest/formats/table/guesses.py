@@ -1,7 +1,7 @@
 """Which column of a table holds what, and how it is read: declared by the settings, told by a public set, or guessed.
 
-A guess from a name stands only where the rows do not contradict it. What speaks for it is kept, for the notes and for
-`walltime ingest --dry-run`. The names, units and public sets are data: names.toml.
+A guess from a name stands only where the rows do not contradict it. What was assumed of a unit, and what speaks for it,
+is said in the notes. The names, units and public sets are data: names.toml.
 """
 
 import re
@@ -16,12 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Bools, Floats, one_piece
+from pipeline.arrays import Bools, Floats, median, one_piece
 from pipeline.errors import InputError, did_you_mean, printable
 from pipeline.ingest.raw_table import (
     CATEGORIES,
     COUNTS,
-    DOTTED,
     DURATIONS,
     EXIT_CODES,
     INSTANTS,
@@ -33,6 +32,7 @@ from pipeline.ingest.raw_table import (
     is_numeric,
     numbers,
 )
+from pipeline.ingest.values import first_known
 from pipeline.settings import IngestSettings, LogColumn, SiteSettings
 
 TARGETS = (*INSTANTS, *DURATIONS, *COUNTS, *EXIT_CODES, *MEMORY, "energy_j", *CATEGORIES, *TEXTS)
@@ -84,12 +84,11 @@ def public_set(names: Collection[str]) -> str | None:
 class KnownColumn(Column):
     """A column, and how it is known: known_by is DECLARED, GUESSED or the name of a public set.
 
-    has_unit: whether the settings or its name say the unit of its numbers. reasons: what the rows say for it.
+    has_unit: whether the settings or its name say the unit of its numbers.
     """
 
     known_by: str = DECLARED
     has_unit: bool = False
-    reasons: tuple[str, ...] = ()
 
     @property
     def shown(self) -> str:
@@ -106,9 +105,9 @@ class KnownColumn(Column):
         return not self.has_unit and self.name != self.target and is_numeric(one_piece(rows[self.name]))
 
     def sentence(self) -> str:
-        """What it is taken for, and on what evidence."""
+        """What it is taken for, and who says so."""
         shown = _STORED.get(self.unit, f" in {self.unit}" if self.unit else "")
-        how = "; ".join(("guessed from its name" if self.known_by == GUESSED else self.known_by, *self.reasons))
+        how = "guessed from its name" if self.known_by == GUESSED else self.known_by
         return f"{self.target} = {printable(self.name, 60)}{shown} ({how})"
 
 
@@ -242,7 +241,7 @@ _STORED = {
     TRES: " as a list of Slurm's resources", WAIT: " as a status of wait(2)",
     SLURM: " as a number of slurm.h",
 }  # fmt: skip
-_DATE = r"^\s*(?P<first>\d{1,2})[./](?P<second>\d{1,2})[./]\d{4}"
+_DATE = r"^\s*(?P<first>\d{1,2})(?P<mark>[./])(?P<second>\d{1,2})[./]\d{4}"
 _MONTHS = 12
 
 
@@ -257,17 +256,14 @@ class Guesses:
     columns: Columns
     said: list[str] = field(default_factory=list)
 
-    def span(self, first: str, last: str) -> Floats | None:
-        """Seconds from one instant to another; None where the table has not both."""
-        both = [self.columns[name] for name in (first, last) if name in self.columns]
-        if len(both) < 2:
-            return None
-        return both[1].typed(self.rows).floats() - both[0].typed(self.rows).floats()
+    def floats(self, target: str) -> Floats:
+        """The values of a column in the unit of JOBS; NaN where unknown, as all are where the table has no column."""
+        none = np.full(self.rows.num_rows, np.nan)
+        return self.columns[target].typed(self.rows).floats() if target in self.columns else none
 
-    def change(self, target: str, reason: str, **changes: object) -> None:
-        """Note what speaks for a column, or how little, with what follows from it."""
-        old = self.columns[target]
-        self.columns[target] = replace(old, reasons=(*old.reasons, reason), **changes)  # type: ignore[arg-type]
+    def is_guess(self, target: str) -> bool:
+        """Whether a column is taken for this target by its name alone."""
+        return target in self.columns and self.columns[target].known_by == GUESSED
 
     def set_unit(self, target: str, unit: str, evidence: str) -> None:
         """Read the numbers of a column in a unit, where nothing says theirs, and say so with what speaks for it."""
@@ -289,15 +285,18 @@ def checked(rows: pa.Table, columns: Columns, site: SiteSettings, settings: Inge
     _reject_unreadable(found)
     _set_epochs(found)
     _set_date_order(found, settings)
-    ran_s = found.span("start_s", "end_s")
-    if ran_s is not None and "suspended_s" in found.columns:
-        ran_s -= np.nan_to_num(found.columns["suspended_s"].typed(rows).floats())
-    _set_span(found, "runtime_s", ran_s, "end - start")
-    _set_limit(found, ran_s)
-    _set_span(found, "wait_s", found.span("submit_s", "start_s"), "start - submit")
-    _set_span(found, "suspended_s", None, "")
-    _set_span(found, "cpu_s", None, "")
-    _reject_late_submits(found)
+    submit_s, start_s, end_s = (found.floats(name) for name in ("submit_s", "start_s", "end_s"))
+    ran_s = end_s - start_s - np.nan_to_num(found.floats("suspended_s"))
+    _set_duration(found, "runtime_s", ran_s, "end - start")
+    _set_limit(found, first_known(ran_s, found.floats("runtime_s")))
+    _set_duration(found, "wait_s", start_s - submit_s, "start - submit")
+    for target in ("suspended_s", "cpu_s"):
+        _set_duration(found, target, np.full(rows.num_rows, np.nan), "")
+    # A guessed submit that is later than most starts or ends is another instant.
+    for later, later_s in (("start_s", start_s), ("end_s", end_s)):
+        n_right, n_known = int((later_s >= submit_s).sum()), int((~np.isnan(later_s - submit_s)).sum())
+        if found.is_guess("submit_s") and 2 * n_right < n_known:
+            found.reject("submit_s", f"it is not after {later} in {n_right:,} of {n_known:,} rows")
     for target, column in found.columns.items():
         if target in MEMORY and column.factor is None and column.numbers(rows) is not None:
             found.said.append(f"{column.shown} holds numbers without a unit and is left unknown; {_how(target)}")
@@ -309,10 +308,8 @@ def checked(rows: pa.Table, columns: Columns, site: SiteSettings, settings: Inge
 def _reject_unreadable(found: Guesses) -> None:
     """Reject guesses that most of their values contradict; what tells when jobs ran is read all the same."""
     counted = (*COUNTS, *DURATIONS[1:], *MEMORY, "energy_j")
-    for target, column in list(found.columns.items()):
-        if column.known_by != GUESSED or target not in ("submit_s", *counted):
-            continue
-        typed = column.typed(found.rows)
+    for target in filter(found.is_guess, ("submit_s", *counted)):
+        typed = found.columns[target].typed(found.rows)
         n_bad, n_known = int(typed.invalid.sum()), int((~typed.missing).sum())
         if target in counted and n_bad > n_known:
             found.reject(target, f"{n_bad:,} of {n_bad + n_known:,} values are of another kind")
@@ -322,78 +319,72 @@ def _reject_unreadable(found: Guesses) -> None:
 
 def _set_epochs(found: Guesses) -> None:
     """The unit of instants that are numbers, by their size; small ones are s since the log's start."""
-    is_relative = False
-    for target in [name for name in INSTANTS if name in found.columns]:
+    instants, is_relative = found.columns.keys() & set(INSTANTS), False
+    for target in sorted(instants):
         numbers = found.columns[target].numbers(found.rows)
         if numbers is None:
             continue
-        known = numbers[numbers > 0]
-        typical = float(np.median(known)) if len(known) else 0.0
+        typical = median(numbers[numbers > 0]) if (numbers > 0).any() else 0.0
         unit = next((unit for least, unit in _EPOCHS if typical > least), "s")
         is_relative |= unit == "s" and typical < _SHORTEST_S
         if not found.columns[target].has_unit:
-            found.change(target, f"its numbers are near {typical:.3g}", factor=TIME_UNITS[unit], unit=unit)
+            found.columns[target] = replace(found.columns[target], factor=TIME_UNITS[unit], unit=unit)
             if unit != "s":
                 found.said.append(f"{found.columns[target].shown} is read as {unit} since 1970; {_how(target)}")
     if is_relative:
         found.said.append("instants are small numbers: they are read as s since the log's start, which stands at 1970")
-        for target in found.columns.keys() & set(INSTANTS):
+        for target in instants:
             found.columns[target] = replace(found.columns[target], zero_is_known=True)
 
 
 def _set_date_order(found: Guesses, settings: IngestSettings) -> None:
     """The order of day and month in dates as 02.03.2026 or 2/3/2026; with dots the day is first where nothing tells."""
-    columns = sorted({found.columns[target].name for target in INSTANTS if target in found.columns})
-    texts_in = {name: one_piece(found.rows[name]) for name in columns}
-    dates = {
-        name: pc.extract_regex(words, _DATE).drop_null()
-        for name, words in texts_in.items()
-        if pa.types.is_string(words.type)
-    }
-    names = [name for name, parts in dates.items() if len(parts)]
-    if not names:
+    instants = found.columns.keys() & set(INSTANTS)
+    columns = [one_piece(found.rows[name]) for name in sorted({found.columns[target].name for target in instants})]
+    words = pa.chunked_array([column for column in columns if pa.types.is_string(column.type)], pa.string())
+    dates = pc.extract_regex(words, _DATE).drop_null()
+    if not len(dates):
         return
-    n_day_first, n_month_first = (
-        sum(pc.sum(pc.greater(dates[name].field(place).cast(pa.int64()), _MONTHS)).as_py() or 0 for name in names)
-        for place in (0, 1)
-    )
-    mark = "." if pc.any(pc.match_substring_regex(texts_in[names[0]], DOTTED)).as_py() else "/"
+    parts = (pc.struct_field(dates, name).cast(pa.int64()) for name in ("first", "second"))
+    n_day_first, n_month_first = (pc.sum(pc.greater(part, _MONTHS)).as_py() for part in parts)
+    mark, is_open = pc.struct_field(dates, "mark")[0].as_py(), n_day_first == n_month_first
+    day_first = settings.day_first or (mark == "." if is_open else n_day_first > n_month_first)
+    why = "but no date of the table tells the order (ingest.day_first)"
     if settings.day_first:
-        day_first, why = True, "as ingest.day_first says"
-    elif n_day_first == n_month_first:
-        day_first = mark == "."
-        why = "but no date of the table tells the order (ingest.day_first)"
-    else:
-        day_first, (n_other, n_for) = n_day_first > n_month_first, sorted((n_day_first, n_month_first))
+        why = "as ingest.day_first says"
+    elif not is_open:
+        n_other, n_for = sorted((n_day_first, n_month_first))
         why = f"as {n_for:,} dates can only be read so, and {n_other:,} only the other way"
-    order = f"{'day' if day_first else 'month'} first"
-    found.said.append(f"dates such as 02{mark}03{mark}2026 are read {order}, {why}")
-    for target in found.columns.keys() & set(INSTANTS):
-        if found.columns[target].name in names:
-            found.change(target, order, day_first=day_first)
+    order = "day" if day_first else "month"
+    found.said.append(f"dates such as 02{mark}03{mark}2026 are read {order} first, {why}")
+    for target in instants:
+        found.columns[target] = replace(found.columns[target], day_first=day_first)
 
 
-def _set_span(found: Guesses, target: str, span_s: Floats | None, span: str) -> None:
+def _set_duration(found: Guesses, target: str, span_s: Floats, span: str) -> None:
     """The unit of a duration that two instants tell as well; a runtime that contradicts them may be the limit."""
     if target not in found.columns:
         return
-    column, unit, n_same, n_known = found.columns[target], "s", 0, 0
-    took = column.typed(found.rows).floats()
-    if span_s is not None:
-        known = (took > 0) & (span_s > 0)
-        n_known = int(known.sum())
-        if n_known and column.is_number(found.rows):
-            ratio = np.log(float(np.median(span_s[known] / took[known])))
-            nearest = min(TIME_UNITS, key=lambda one: abs(np.log(TIME_UNITS[one]) - ratio))
-            unit = nearest if abs(np.log(TIME_UNITS[nearest]) - ratio) < np.log(1.1) else "s"
-        n_same = int(_same(took[known] * TIME_UNITS[unit], span_s[known]).sum())
-    is_confirmed = 2 * n_same >= n_known
-    unit = unit if is_confirmed else "s"
-    if not is_confirmed and target == "runtime_s" and column.known_by == GUESSED and _is_limit(found, span_s):
+    took, unit = found.floats(target), "s"
+    known = (took > 0) & (span_s > 0)
+    if known.any() and found.columns[target].is_number(found.rows):
+        ratio = np.log(median(span_s[known] / took[known]))
+        unit = min(TIME_UNITS, key=lambda one: abs(np.log(TIME_UNITS[one]) - ratio))
+        unit = unit if abs(np.log(TIME_UNITS[unit]) - ratio) < np.log(1.1) else "s"
+    n_same, n_known = int(_same(took[known] * TIME_UNITS[unit], span_s[known]).sum()), int(known.sum())
+    if 2 * n_same >= n_known:
+        found.set_unit(target, unit, f"it is {span}" if n_known else "")
         return
-    reason = f"it is {span} in {n_same:,} of {n_known:,} rows" if n_known else "no other column confirms it"
-    found.change(target, reason if is_confirmed else f"{reason} only")
-    found.set_unit(target, unit, f"it is {span}" if n_known and is_confirmed else "")
+    if target == "runtime_s" and found.is_guess(target):
+        # What `walltime` and the like hold is a limit if nearly all jobs ended within it.
+        as_limit = replace(found.columns[target], target="requested_s")
+        _, share = _limit_unit(as_limit, found.rows, span_s)
+        if share >= _ENOUGH:
+            found.reject(target, f"it is not {span}, and {share:.0%} of the jobs end within it, as within a limit")
+            found.columns.setdefault("requested_s", as_limit)
+            return
+    found.said.append(f"{found.columns[target].shown} is {span} in {n_same:,} of {n_known:,} rows only")
+    found.set_unit(target, "s", "")
 
 
 def _same(took_s: Floats, span_s: Floats) -> Bools:
@@ -402,57 +393,30 @@ def _same(took_s: Floats, span_s: Floats) -> Bools:
     return np.abs(took_s - span_s) <= step_s + 0.01 * span_s
 
 
-def _is_limit(found: Guesses, ran_s: Floats | None) -> bool:
-    """Whether what was taken for a runtime is a limit, as `walltime` often is; then it is no runtime any more."""
-    as_limit = replace(found.columns["runtime_s"], target="requested_s")
-    _, share = _limit_unit(as_limit, found.rows, ran_s)
-    if share < _ENOUGH:
-        return False
-    found.reject("runtime_s", f"it is not end - start, and {share:.0%} of the jobs end within it, as within a limit")
-    found.columns.setdefault("requested_s", as_limit)
-    return True
-
-
-def _set_limit(found: Guesses, ran_s: Floats | None) -> None:
+def _set_limit(found: Guesses, ran_s: Floats) -> None:
     """The unit of the limit: the smallest of s, min and h under which most runtimes are within it."""
     if "requested_s" not in found.columns:
         return
-    column = found.columns["requested_s"]
-    if ran_s is None and "runtime_s" in found.columns:
-        ran_s = found.columns["runtime_s"].typed(found.rows).floats()
-    unit, share = _limit_unit(column, found.rows, ran_s)
-    why = "no other column confirms it" if np.isnan(share) else f"{share:.0%} of the runtimes are within it"
-    if column.known_by == GUESSED and ran_s is not None:
-        limit_s = column.typed(found.rows).floats() * TIME_UNITS[unit]
-        known = (limit_s > 0) & (ran_s > 0)
-        n_same = int(_same(limit_s[known], ran_s[known]).sum())
-        if known.sum() >= _FEW and n_same > _ENOUGH * known.sum():
-            found.reject("requested_s", f"it is the runtime in {n_same:,} of {int(known.sum()):,} rows, and no limit")
-            return
-    found.change("requested_s", f"only {why}" if share < _ENOUGH else why)
-    found.set_unit("requested_s", unit, why if share >= _ENOUGH else "")
+    unit, share = _limit_unit(found.columns["requested_s"], found.rows, ran_s)
+    limit_s = found.floats("requested_s") * TIME_UNITS[unit]
+    known = (limit_s > 0) & (ran_s > 0)
+    n_same, n_known = int(_same(limit_s[known], ran_s[known]).sum()), int(known.sum())
+    if found.is_guess("requested_s") and n_known >= _FEW and n_same > _ENOUGH * n_known:
+        found.reject("requested_s", f"it is the runtime in {n_same:,} of {n_known:,} rows, and no limit")
+    else:
+        found.set_unit("requested_s", unit, f"{share:.0%} of the runtimes are within it" if share >= _ENOUGH else "")
 
 
-def _limit_unit(column: KnownColumn, rows: pa.Table, ran_s: Floats | None) -> tuple[str, float]:
-    """The unit of a limit (before it is set), and the share of the runtimes within it; NaN where none is known."""
+def _limit_unit(column: KnownColumn, rows: pa.Table, ran_s: Floats) -> tuple[str, float]:
+    """The unit of a limit (before it is set), and the share of the runtimes within it; 0 where none is known."""
     limit = column.typed(rows).floats()
-    known = (limit > 0) & (ran_s > 0) if ran_s is not None else np.zeros(len(limit), np.bool_)
-    if ran_s is None or not known.any():
-        return "s", np.nan
+    known = (limit > 0) & (ran_s > 0)
+    if not known.any():
+        return "s", 0.0
     units = ("s", "min", "h") if column.is_number(rows) else ("s",)
     shares = {unit: float(np.mean(ran_s[known] <= limit[known] * TIME_UNITS[unit] + 60.0)) for unit in units}
     unit = next((unit for unit, share in shares.items() if share >= _ENOUGH), "s")
     return unit, shares[unit]
-
-
-def _reject_late_submits(found: Guesses) -> None:
-    """Reject a guessed submit that is later than most starts or ends: it is another instant."""
-    for later in ("start_s", "end_s"):
-        after_s = found.span("submit_s", later)
-        if after_s is not None and found.columns["submit_s"].known_by == GUESSED:
-            n_right, n_known = int((after_s >= 0).sum()), int((~np.isnan(after_s)).sum())
-            if 2 * n_right < n_known:
-                found.reject("submit_s", f"it is not after {later} in {n_right:,} of {n_known:,} rows")
 
 
 def _how(target: str) -> str:
