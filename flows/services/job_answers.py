@@ -379,12 +379,9 @@ def answer_batch(loaded: LoadedState, path: Path, key_file: Path | None) -> tupl
     A row has the job's id (the text of an id column, else its number from 1), its given values, its runtime quantiles
     (s), the numbers of jobs they rest on, and its memory. InputError names the wrong line, or the unknown columns.
     """
-    where, read = quantities.text_table(path, "a CSV of jobs")
-    # A blank line is no job; one of separators alone is a job of which nothing is known.
-    rows = [(line, row) for line, row in read if len(row) > 1 or any(row)]
-    if not rows:
-        raise InputError(where, "an empty file", "a line of column names, and a job a line")
-    (_, header), *listed = rows
+    # A line of separators alone is a job of which nothing is known.
+    expected = "a CSV of jobs below a line of column names"
+    where, ((_, header), *listed) = quantities.text_table(path, expected, keeps_unknown=True)
     names = [name.lower().lstrip("-").replace("-", "_") for name in header]
     if unknown := [name for name in names if name not in JOB_FIELDS and name not in IDS]:
         found = f"columns {', '.join(printable(name) for name in unknown)}"

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from flows.services.files.os_errors import naming_path
 from flows.services.published.published_folder import published_folder
-from flows.services.quantities import instant
+from flows.services.quantities import check_known, instant
 from pipeline.errors import InputError, did_you_mean, printable
 from pipeline.publish import Manifest, read_version
 from pipeline.publish.versions import stored_versions
@@ -185,10 +185,8 @@ def described_tables(table: str | None) -> dict[str, dict[str, Any]]:
 
     All tables without a name; InputError for a name that no table has.
     """
-    if table is not None and table not in TABLES:
-        raise InputError(
-            "TABLE", f"table {printable(table)}", f"one of {', '.join(TABLES)}", did_you_mean(table, TABLES)
-        )
+    if table is not None:
+        check_known("TABLE", f"table {printable(table)}", table, TABLES)
     return {
         kind.name: {"meaning": kind.meaning, "columns": [_described(one, kind) for one in kind.columns]}
         for kind in TABLES.values()
