@@ -85,7 +85,6 @@ def predicted_points(folder: Path, at: Sequence[str], path: Path | None) -> tupl
     if missing := sorted(kinds.keys() - set(points.column_names)):
         where, found = printable(str(path)) if path else "--at", f"no {printable(missing[0], 60)}"
         raise InputError(where, found, f"a value of each of {', '.join(kinds)}")
-    points = with_processors(points, model.declaration)
     answers = inputs.predict(model, points)
     return answers, _with_inputs(model, points, answers)
 

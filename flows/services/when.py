@@ -106,16 +106,14 @@ def site_of(published: Path, now: Now, asked: Mapping[str, Value] | None = None)
     known = history(jobs, loaded.state.site["timezone"])
     # Jobs that had not ended when the tables were made are in the queue, or have ended since, nobody knows when.
     known = known.take(np.flatnonzero(np.isfinite(known.end_s) | (known.row >= past.num_rows)))
-    of_row = {int(row): place for place, row in enumerate(known.row)}
-    place = {name: of_row[row] for row, name in enumerate(rows, past.num_rows) if row in of_row}
+    in_queue, names = np.flatnonzero(known.row >= past.num_rows), list(rows)
+    place = {names[known.row[at] - past.num_rows]: at for at in in_queue.tolist()}
     # Runtimes are expected of the jobs in the queue alone. As in a query, a job whose memory is not told has its kind's
     # usual one.
     quantiles_s = np.full((len(known), len(QUANTILES)), np.nan)
-    in_queue = np.flatnonzero(known.row >= past.num_rows)
     questions = completed(loaded.state, known.take(in_queue).as_submitted())
     questions = replace(questions, submit_s=np.maximum(questions.submit_s, loaded.state.as_of_s))
-    order = np.argsort(questions.submit_s, kind="stable")
-    quantiles_s[in_queue[order]] = estimate(loaded.state, questions.take(order))[:, : len(QUANTILES)]
+    quantiles_s[in_queue] = estimate(loaded.state, questions)[:, : len(QUANTILES)]
     # Of a job on nodes that are down or drained only the other nodes' processors become free.
     down, procs = {node.name for node in now.nodes if not node.is_up}, known.procs.copy()
     priority, tier_of = np.full(len(known), np.nan), {node.partition: node.tier for node in now.nodes}
