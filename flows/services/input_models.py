@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flows.services.files.os_errors import naming_path
-from flows.services.quantities import check_lengths, number_of, text_table, words
+from flows.services.quantities import check_known, check_lengths, number_of, text_table, words
 from pipeline import inputs
-from pipeline.errors import InputError, did_you_mean, printable
+from pipeline.errors import InputError, printable
 from pipeline.ingest.formats.table import UNKNOWN_CELLS
 from pipeline.inputs.answers import new_combinations
 from pipeline.inputs.declaration import parsed_formula
@@ -33,8 +33,7 @@ def read_runs(path: Path) -> pa.Table:
     InputError names file, line, what was found and what was expected.
     """
     expected = "a CSV with names of columns in its first line"
-    where, every = text_table(path, expected)
-    rows = [(line, row) for line, row in every if any(row)]
+    where, rows = text_table(path, expected)
     if len(rows) < 2:
         raise InputError(where, "no rows below a first line", expected)
     (first, names), *rows = rows
@@ -86,7 +85,6 @@ def predicted_points(folder: Path, at: Sequence[str], path: Path | None) -> tupl
     if missing := sorted(kinds.keys() - set(points.column_names)):
         where, found = printable(str(path)) if path else "--at", f"no {printable(missing[0], 60)}"
         raise InputError(where, found, f"a value of each of {', '.join(kinds)}")
-    points = with_processors(points, model.declaration)
     answers = inputs.predict(model, points)
     return answers, _with_inputs(model, points, answers)
 
@@ -154,12 +152,6 @@ def declaration_of(
     if not all(formula for _, formula in pairs):
         raise InputError("--derive", "no formula", "one as in P*Q or local=N/P")
     return inputs.Declaration(declared, tuple(inputs.DerivedInput(*pair) for pair in pairs), target, procs, batch, time)
-
-
-def check_known(where: str, found: str, name: str, known: Sequence[str], expected: str = "one of ") -> None:
-    """InputError, with the nearest known word, where a name is none of the known ones."""
-    if name not in known:
-        raise InputError(where, found, f"{expected}{printable(', '.join(known), 300)}", did_you_mean(name, known))
 
 
 def read_model(folder: Path) -> inputs.InputModel:

@@ -19,7 +19,7 @@ import numpy as np
 from flows.services import quantities
 from flows.services.published.published_folder import live_state, read_columns, rows_where, unreliability_note
 from pipeline.application_names import application_of
-from pipeline.arrays import DAY_S, Bools, Floats, Value, floats, integers, matching_places
+from pipeline.arrays import DAY_S, Bools, Floats, Value, integers, matching_places
 from pipeline.errors import InputError, printable
 from pipeline.estimate.answer import GPUS, LIMIT
 from pipeline.estimate.estimates import PROMISE, price_now, recommended_kib
@@ -92,16 +92,17 @@ def answers(
     # 2. Their groups' curves. Where a kind of jobs never ran on a count that its curve has, the estimator answers for
     # the nearest count that ran, and the curve gives the ratio.
     curves = list(map(curves_of(manifest), known, gpu_types))
-    is_of_gpus = np.array([curve is not None and curve.is_of_gpus for curve in curves], np.bool_)
-    counts = np.where(is_of_gpus, questions.gpus, questions.procs)
-    ran = counts.copy()
+    counts = [
+        (questions.gpus if curve and curve.is_of_gpus else questions.procs)[at] for at, curve in enumerate(curves)
+    ]
+    procs, gpus, scaled_from = questions.procs.copy(), questions.gpus.copy(), dict[int, float]()
     for place, curve in enumerate(curves):
         if curve and curve.names_program and not basis.n_kind[place] and curve.has_run.any():
-            ran[place] = curve.counts[curve.nearest(counts[place], curve.has_run)]
-    is_scaled = (ran != counts) & ~np.isnan(ran)
-    in_ratio = np.divide(questions.procs * ran, counts, out=np.ones_like(counts), where=is_scaled)
-    procs = np.where(is_scaled, np.maximum(np.rint(in_ratio), 1.0), questions.procs)
-    gpus = np.where(is_scaled & is_of_gpus, ran, questions.gpus)
+            ran = curve.counts[curve.nearest(counts[place], curve.has_run)]
+            if ran != counts[place]:
+                scaled_from[place] = ran
+                procs[place] = max(np.rint(procs[place] * ran / counts[place]), 1.0)
+                gpus[place] = ran if curve.is_of_gpus else gpus[place]
     quantiles_s = estimate(state, replace(questions, procs=procs, gpus=gpus))[:, :N_QUANTILES]
     # 3. What answers: a model over inputs, else the prediction of a kind of runs, else the estimator.
     log_has_gpus = bool((state.jobs.values[:, GPUS] > 0).any())
@@ -111,9 +112,10 @@ def answers(
     for place, (job, curve) in enumerate(zip(known, curves, strict=True)):
         about: dict[str, Any] = {"answered_by": METHOD, "group": None, "scaled_from": None, "advice": None}
         own_s = quantiles_s[place]
-        if curve and is_scaled[place]:
-            own_s = scaled(own_s, curve.ratio(counts[place], ran[place]), float(questions.requested_s[place]))
-            about |= {"group": curve.label, "scaled_from": int(ran[place])}
+        if curve and place in scaled_from:
+            ratio = curve.ratio(counts[place], scaled_from[place])
+            own_s = scaled(own_s, ratio, float(questions.requested_s[place]))
+            about |= {"group": curve.label, "scaled_from": int(scaled_from[place])}
         # A kind has no request. Where most of the log's jobs have none, a job of a user is the estimator's.
         if curve and curve.is_kind and not job.get("requested_s") and (has_requests or not first_text(job, WHO)):
             nearest = curve.nearest(counts[place])
@@ -306,23 +308,19 @@ def curves_of(manifest: Manifest) -> Callable[[Mapping[str, Value], Value], Curv
 def _curve(manifest: Manifest, group: Mapping[str, Any], names_program: bool, is_kind: bool) -> Curve | None:
     columns = ("group_id", "procs", *ENDS, "method", "reliability", "advice")
     table = rows_where(manifest.path(PREDICTIONS.name), PREDICTIONS, "group_id", group["group_id"], columns)
-    counts = integers(table.column("procs"))[0].astype(np.float64)
-    order = np.argsort(counts, kind="stable")
     # A law that comes close to no run gives no ratio.
-    told = [one != "broken" for one in table.column("reliability").to_pylist()]
-    order = order[(floats(table, "runtime_s") > 0)[order] & np.array(told, np.bool_)[order]]
-    if not len(order):
+    told = [row for row in table.to_pylist() if (row["runtime_s"] or 0.0) > 0 and row["reliability"] != "broken"]
+    if not told:
         return None
-    lo80_s, q50_s, hi80_s, hi95_s = (floats(table, name)[order] for name in ENDS)
+    rows = sorted(told, key=lambda row: row["procs"])
+    counts, lo80_s, q50_s, hi80_s, hi95_s = (np.array([row[n] for row in rows], np.float64) for n in ("procs", *ENDS))
     quantiles_s = np.column_stack([
         lo80_s, q50_s, q50_s * (hi80_s / q50_s) ** Q80, hi80_s, hi80_s * (hi95_s / hi80_s) ** Q95,
         hi95_s * (hi95_s / hi80_s) ** Q99,
     ])  # fmt: skip
-    methods, advice = ([table.column(name)[int(place)].as_py() for place in order] for name in ("method", "advice"))
-    return Curve(
-        group["label"], group["axis"] == Axis.GPUS, names_program, is_kind, counts[order],
-        quantiles_s, np.array([one == "runs" for one in methods]), advice,
-    )  # fmt: skip
+    has_run, advice = np.array([row["method"] == "runs" for row in rows]), [row["advice"] for row in rows]
+    is_of_gpus = group["axis"] == Axis.GPUS
+    return Curve(group["label"], is_of_gpus, names_program, is_kind, counts, quantiles_s, has_run, advice)
 
 
 def scaled(quantiles_s: Floats, ratio: float, requested_s: float) -> Floats:
@@ -379,12 +377,9 @@ def answer_batch(loaded: LoadedState, path: Path, key_file: Path | None) -> tupl
     A row has the job's id (the text of an id column, else its number from 1), its given values, its runtime quantiles
     (s), the numbers of jobs they rest on, and its memory. InputError names the wrong line, or the unknown columns.
     """
-    where, read = quantities.text_table(path, "a CSV of jobs")
-    # A blank line is no job; one of separators alone is a job of which nothing is known.
-    rows = [(line, row) for line, row in read if len(row) > 1 or any(row)]
-    if not rows:
-        raise InputError(where, "an empty file", "a line of column names, and a job a line")
-    (_, header), *listed = rows
+    # A line of separators alone is a job of which nothing is known.
+    expected = "a CSV of jobs below a line of column names"
+    where, ((_, header), *listed) = quantities.text_table(path, expected, keeps_unknown=True)
     names = [name.lower().lstrip("-").replace("-", "_") for name in header]
     if unknown := [name for name in names if name not in JOB_FIELDS and name not in IDS]:
         found = f"columns {', '.join(printable(name) for name in unknown)}"

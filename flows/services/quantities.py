@@ -66,11 +66,13 @@ STANDARD_INPUT = Path("-")
 DELIMITERS = (";", "\t", "|", ",")
 
 
-def text_table(path: Path, expected: str, *, is_csv: bool = True) -> tuple[str, list[tuple[int, list[str]]]]:
+def text_table(
+    path: Path, expected: str, *, is_csv: bool = True, keeps_unknown: bool = False
+) -> tuple[str, list[tuple[int, list[str]]]]:
     """What errors call a file, or standard input where it is `-`, and the line and cells of each row.
 
-    Without `is_csv` the first line tells what separates the cells, else blanks do. InputError for a file that is no
-    text in UTF-8, or no table.
+    A line without a value is no row; with `keeps_unknown` only a blank one is none. Without `is_csv` the first line
+    tells what separates the cells, else blanks do. InputError for a file that is no text in UTF-8, no table, or empty.
     """
     where = "standard input" if path == STANDARD_INPUT else printable(str(path))
     text = sys.stdin.read() if path == STANDARD_INPUT else read_text(path, f"{expected}, in UTF-8")
@@ -81,7 +83,10 @@ def text_table(path: Path, expected: str, *, is_csv: bool = True) -> tuple[str, 
         rows = [(reader.line_num, row if delimiter else " ".join(row).split()) for row in reader]
     except csv.Error as error:
         raise InputError(f"{where}, line {reader.line_num}", f"text that is no table ({error})", expected) from None
-    return where, [(line, [cell.strip() for cell in row]) for line, row in rows]
+    found = [(line, [cell.strip() for cell in row]) for line, row in rows]
+    if not (found := [(line, row) for line, row in found if any(row) or (keeps_unknown and len(row) > 1)]):
+        raise InputError(where, "an empty file", expected)
+    return where, found
 
 
 def check_lengths(where: str, names: Sequence[str], rows: Sequence[tuple[int, list[str]]]) -> None:
@@ -96,12 +101,16 @@ def words(text: str | None) -> list[str]:
     return [word.strip() for word in (text or "").split(",") if word.strip()]
 
 
+def check_known(where: str, found: str, name: str, known: Collection[str], expected: str = "one of ") -> None:
+    """InputError, with the nearest known word, where a name is none of the known ones."""
+    if name not in known:
+        raise InputError(where, found, f"{expected}{printable(', '.join(known), 1000)}", did_you_mean(name, known))
+
+
 def chosen_names(names: Sequence[str], known: Collection[str], option: str) -> tuple[str, ...]:
     """These names, each once, or all known ones where none is given; InputError for an unknown name."""
     for name in names:
-        if name not in known:
-            found = f"no {option.lstrip('-').removesuffix('s')} {printable(name)}"
-            raise InputError(option, found, f"one of {', '.join(known)}", did_you_mean(name, known))
+        check_known(option, f"no {option.lstrip('-').removesuffix('s')} {printable(name)}", name, known)
     return tuple(dict.fromkeys(names or known))
 
 

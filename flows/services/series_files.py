@@ -128,10 +128,7 @@ def _rows(path: Path, notes: list[str]) -> tuple[str, list[str], list[tuple[int,
     """What errors call a file, its columns, and its rows with their lines; blank lines are left out."""
     if path.suffix.lower() in (".xlsx", ".xls", ".ods"):
         raise InputError(printable(str(path)), "a spreadsheet's workbook", "its sheet as text", "save the sheet as CSV")
-    where, every = text_table(path, _EXPECTED, is_csv=False)
-    rows = [(line, cells) for line, cells in every if any(cells)]
-    if not rows:
-        raise InputError(where, "an empty file", _EXPECTED)
+    where, rows = text_table(path, _EXPECTED, is_csv=False)
     names = ["procs", "runtime_s"]
     if len(rows[0][1]) == len(names) and all(re.fullmatch(r"[\d.,:eE+-]*\d[\d.,:]*", cell) for cell in rows[0][1]):
         notes.append("The first line has no names: its columns are taken for procs and runtime_s.")

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from pipeline.estimate.history import History
 from pipeline.estimate.score import N_QUANTILES
 from pipeline.evaluate import backtest, check_no_look_ahead
 from pipeline.evaluate.backtest import Way, past_of
-from pipeline.evaluate.methods import ESTIMATORS, Estimator, method_with_settings
+from pipeline.evaluate.methods import ESTIMATORS, method_with_settings
 from pipeline.limits.soft import rules_of
 from pipeline.report import Report
 from pipeline.schedule.engine import Policy
@@ -104,17 +105,14 @@ def run_backtest(
     cpu_s: dict[str, float] = {}
     errors: list[pa.Table] = []
 
-    def timed(method: str) -> Estimator:
-        def estimate(past: History) -> Floats:
-            with running_stage(f"{name}: {method}"):
-                began = time.process_time()
-                found = estimators[method](past)
-                cpu_s.setdefault(method, time.process_time() - began)
-            return found
+    def timed(method: str, past: History) -> Floats:
+        with running_stage(f"{name}: {method}"):
+            began = time.process_time()
+            found = estimators[method](past)
+            cpu_s.setdefault(method, time.process_time() - began)
+        return found
 
-        return estimate
-
-    by_method = {method: timed(method) for method in methods}
+    by_method = {method: partial(timed, method) for method in methods}
     kept = errors if lists_errors else None
     scored = [backtest(flagged, settings, by_method, log, way, errors=kept) for way in chosen]
     if not scored[0][0].num_rows:

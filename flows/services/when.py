@@ -25,7 +25,7 @@ from flows.services.quantities import by_level
 from flows.services.schedulers import Node, Scheduler
 from pipeline.arrays import WEEK_S, Value, floats
 from pipeline.errors import InputError, printable
-from pipeline.estimate.history import NOT_ENDED, READ, history
+from pipeline.estimate.history import READ, history
 from pipeline.estimate.questions import completed
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import estimate
@@ -48,9 +48,6 @@ MOST_TASKS = 1_000
 
 TIER = 2.0**32
 """More than any priority of Slurm, so that a job of a higher tier comes first."""
-
-STATUS = {"running": "running", "queued": "queued", "held": "queued_held"}
-"""As Open OnDemand names them (OodCore::Job::Status)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,33 +93,27 @@ def site_of(published: Path, now: Now, asked: Mapping[str, Value] | None = None)
     """The site of a published folder; a hypothetical job, with its choices, stands last in the log and never waits."""
     manifest = load_manifest(published)
     loaded = state_of(manifest, is_live=True)
-    timezone = loaded.state.site["timezone"]
-    path = manifest.path(JOBS.name)
     pools = _pools(now, asked)
     found = _record(published, loaded, pools)
-    past = newest_jobs(StoredTable(path, JOBS), READ, waits.NEWEST_JOBS)[0]
+    past = newest_jobs(StoredTable(manifest.path(JOBS.name), JOBS), READ, waits.NEWEST_JOBS)[0]
     curve = None
     if asked and asked.get("user") and asked.get("application"):
         curve = curves_of(manifest)(as_ingested(loaded)(asked), None)
     extra = _choices(asked, curve) if asked else []
-    # Jobs that had not ended when the tables were made are in the queue, or have ended since, nobody knows when.
-    for column, of_open in (("state", NOT_ENDED), ("flag", ("unfinished",))):
-        is_open = pc.is_in(past.column(column).cast(pa.string()), pa.array(of_open))
-        past = past.filter(pc.invert(pc.fill_null(is_open, False)))
     rows = _rows(now, loaded, extra)
     columns = {name: as_array([row.get(name) for row in rows.values()], past.schema.field(name).type) for name in READ}
     jobs = pa.concat_tables([past, pa.table(columns, schema=past.schema)]).unify_dictionaries()
-    known = history(jobs, timezone)
-    of_row = {int(row): place for place, row in enumerate(known.row)}
-    place = {name: of_row[row] for row, name in enumerate(rows, past.num_rows) if row in of_row}
+    known = history(jobs, loaded.state.site["timezone"])
+    # Jobs that had not ended when the tables were made are in the queue, or have ended since, nobody knows when.
+    known = known.take(np.flatnonzero(np.isfinite(known.end_s) | (known.row >= past.num_rows)))
+    in_queue, names = np.flatnonzero(known.row >= past.num_rows), list(rows)
+    place = {names[known.row[at] - past.num_rows]: at for at in in_queue.tolist()}
     # Runtimes are expected of the jobs in the queue alone. As in a query, a job whose memory is not told has its kind's
     # usual one.
     quantiles_s = np.full((len(known), len(QUANTILES)), np.nan)
-    in_queue = np.flatnonzero(known.row >= past.num_rows)
     questions = completed(loaded.state, known.take(in_queue).as_submitted())
     questions = replace(questions, submit_s=np.maximum(questions.submit_s, loaded.state.as_of_s))
-    order = np.argsort(questions.submit_s, kind="stable")
-    quantiles_s[in_queue[order]] = estimate(loaded.state, questions.take(order))[:, : len(QUANTILES)]
+    quantiles_s[in_queue] = estimate(loaded.state, questions)[:, : len(QUANTILES)]
     # Of a job on nodes that are down or drained only the other nodes' processors become free.
     down, procs = {node.name for node in now.nodes if not node.is_up}, known.procs.copy()
     priority, tier_of = np.full(len(known), np.nan), {node.partition: node.tier for node in now.nodes}
@@ -235,7 +226,7 @@ def answer_rows(site: Site) -> list[dict[str, Any]]:
         wait_s, way = starts_s.get(place, ([math.nan] * len(waits.LEVELS), None))
         ran_s = max(at_s - float(site.log.past.start_s[place]), 0.0)
         row = {
-            "id": job.job_id, "status": STATUS["running" if is_running else "held" if job.held else "queued"],
+            "id": job.job_id, "status": "running" if is_running else "queued_held" if job.held else "queued",
             "job_owner": job.values.get("user"), "queue_name": job.values.get("queue"),
             "procs": job.values.get("procs"), "submission_time": job.submit_s,
             "wallclock_limit": job.asked_s or job.planned_s, "wallclock_time": ran_s if is_running else None,
@@ -310,32 +301,27 @@ def note_starts(output_dir: Path, scheduler: Scheduler, environment: Mapping[str
     """
     now = Now(scheduler.queued(environment), scheduler.nodes(environment), now_s)
     site = site_of(output_dir, now)
-    fresh = [
-        {name: row[name] for name in (*START_QUANTILES, "answered_by")}
-        | {"site": site.loaded.manifest.site, "job_id": row["id"], "queue": row["queue_name"], "made_s": int(now_s)}
-        for row in answer_rows(site)
-        if row["answered_by"]
-    ]
     rows = list[dict[str, Any]]()
     with suppress(InputError):
         is_kept = (pc.field("made_s") > now_s - KEPT_S) & (pc.field("made_s") < int(now_s))
         rows = read_starts(output_dir).filter(is_kept).sort_by("made_s").to_pylist()
-    rows += fresh
-    first_s = {row["job_id"]: row["made_s"] for row in reversed(rows)}
-    newest_s = {row["job_id"]: row["made_s"] for row in rows}
-    started_s = {job.job_id: job.start_s for job in now.jobs if job.start_s is not None and not math.isnan(job.start_s)}
+    rows += [
+        {name: row[name] if row[name] is None else int(row[name]) for name in START_QUANTILES}
+        | {"site": site.loaded.manifest.site, "job_id": row["id"], "queue": row["queue_name"], "made_s": int(now_s)}
+        | {"answered_by": row["answered_by"]}
+        for row in answer_rows(site)
+        if row["answered_by"]
+    ]
+    first, newest = ({row["job_id"]: row for row in each} for each in (rows[::-1], rows))
+    start_s = {job.job_id: job.start_s for job in now.jobs if job.start_s is not None and not math.isnan(job.start_s)}
     for row in rows:
-        row["is_newest"] = row["made_s"] == newest_s[row["job_id"]]
+        row["is_newest"] = row is newest[row["job_id"]]
         # A start before the answer is that of an earlier job of the same number.
-        if started_s.get(row["job_id"], -math.inf) >= row["made_s"]:
-            row["started_s"] = started_s[row["job_id"]]
-    rows = [row for row in rows if row["is_newest"] or row["made_s"] == first_s[row["job_id"]]]
-    values = {column.name: [row.get(column.name) for row in rows] for column in STARTS.columns}
-    columns = {
-        name: [int(one) if isinstance(one, float) else one for one in of_rows] for name, of_rows in values.items()
-    }
+        if start_s.get(row["job_id"], -math.inf) >= row["made_s"]:
+            row["started_s"] = int(start_s[row["job_id"]])
+    rows = [row for row in rows if row["is_newest"] or row is first[row["job_id"]]]
     with new_table(live_pointer(output_dir, STARTS.name)) as draft:
-        write_table(draft, STARTS.build(**columns), STARTS)
+        write_table(draft, pa.Table.from_pylist(rows, STARTS.schema()), STARTS)
 
 
 def start_errors(output_dir: Path) -> dict[str, float]:

@@ -84,7 +84,7 @@ def test_carbon_by_hour_counts_the_jobs_whose_hours_are_in_the_file(published: P
     [
         ("when,g\n", "time,g_per_kwh"), ("time,g_per_kwh\n2026-01-01T00:00,-4\n", "hours.csv, line 2"),
         ("time,g_per_kwh\n2026-01-01T00:00\n", "hours.csv, line 2"), ("time,g_per_kwh\nsoon,4\n", "'soon'"),
-        ("", "nothing"),
+        ("", "an empty file"),
     ],
 )  # fmt: skip
 def test_a_bad_file_of_intensities_is_refused(text: str, said: str, published: Path, walltime: Walltime) -> None:

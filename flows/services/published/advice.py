@@ -191,8 +191,7 @@ def intensity_of(given: str) -> Intensity:
     if re.fullmatch(r"[0-9]+(\.[0-9]*)?", given):
         number = _checked(given, "--carbon")
         return lambda start_s, _end_s: np.full(len(start_s), number)
-    where, every = text_table(Path(given), "a number, or a CSV of time,g_per_kwh")
-    (_, header), *rows = [(line, row) for line, row in every if row] or [(1, ["nothing"])]
+    where, ((_, header), *rows) = text_table(Path(given), "a number, or a CSV of time,g_per_kwh")
     if header != ["time", "g_per_kwh"] or not rows:
         raise InputError(
             f"--carbon {where}", printable(",".join(header), 60), "the header time,g_per_kwh, and rows below it"

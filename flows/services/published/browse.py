@@ -2,24 +2,22 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from flows.services.files.os_errors import naming_path
 from flows.services.published.published_folder import published_folder
-from flows.services.quantities import instant
+from flows.services.quantities import check_known, instant
 from pipeline.errors import InputError, did_you_mean, printable
 from pipeline.publish import Manifest, read_version
 from pipeline.publish.versions import stored_versions
 from pipeline.schema import INSTANT_UNIT, Column, TableKind
-from pipeline.storage import read_metadata, write_table
+from pipeline.storage import read_metadata
 from pipeline.tables import ERRORS, JOBS, QUANTILES, TABLES, UNREADABLE, WASTE
 from pipeline.usage.waste import USERS
 
@@ -54,35 +52,39 @@ def shown_table(
     WASTE the rows of users are shown only with `users`. Table ERRORS is made of the version's state and jobs when it is
     asked for.
     """
-    kind = TABLES.get(name)
-    units = {one.name: one.unit for one in kind.columns} if kind else {}
-    with ExitStack() as stack:
+    units = {one.name: one.unit for one in TABLES[name].columns} if name in TABLES else {}
+    with duckdb.connect(config=_NO_EXTENSIONS) as database:
         if given is not None and given.suffix == ".parquet":
-            stack.enter_context(naming_path(given))
-            path = _ingested_table(given, name)
+            with naming_path(given):
+                path = _ingested_table(given, name)
             if path is None:
                 yield None
                 return
+            table = database.read_parquet(str(path))
         else:
             manifest = read_version(published_folder(given), as_of_s)
-            if name == ERRORS.name:
-                # Only these rows wait for the estimator's imports.
-                from flows.services.published.worst_estimates import errors_of_version  # noqa: PLC0415
-
-                made = Path(stack.enter_context(TemporaryDirectory())) / "errors.parquet"
-                path = write_table(made, errors_of_version(manifest), ERRORS)
-            else:
+            table, path = _published_table(database, manifest, name), None
+            if name in manifest.tables:
                 path, units = manifest.path(name), {one.name: one.unit for one in manifest.tables[name].columns}
-        database, quoted = stack.enter_context(duckdb.connect(config=_NO_EXTENSIONS)), str(path).replace("'", "''")
-        shown = f"kind <> '{USERS}'" if name == WASTE.name and not users else "true"
         try:
-            database.execute(f"SET allowed_paths = ['{quoted}']")
+            table.filter(f"kind <> '{USERS}'" if name == WASTE.name and not users else "true").create_view("t")
+            allowed = "" if path is None else "'" + str(path).replace("'", "''") + "'"
+            database.execute(f"SET allowed_paths = [{allowed}]")
             database.execute("SET enable_external_access = false")
             database.execute("SET lock_configuration = true")
-            database.execute(f"CREATE VIEW t AS SELECT * FROM read_parquet('{quoted}') WHERE {shown}")  # noqa: S608 # nosec B608 # a path
             yield ShownTable(name, units, database)
         except duckdb.Error as error:
             raise _bad_condition(error, list(units)) from None
+
+
+def _published_table(database: duckdb.DuckDBPyConnection, manifest: Manifest, name: str) -> duckdb.DuckDBPyRelation:
+    """A table of a version; ERRORS is made of its state and jobs."""
+    if name != ERRORS.name:
+        return database.read_parquet(str(manifest.path(name)))
+    # Only these rows wait for the estimator's imports.
+    from flows.services.published.worst_estimates import errors_of_version  # noqa: PLC0415
+
+    return database.from_arrow(errors_of_version(manifest).cast(ERRORS.schema(on_disk=True)))
 
 
 def _ingested_table(path: Path, name: str) -> Path | None:
@@ -168,7 +170,7 @@ def queried_rows(manifest: Manifest, sql: str, **values: Any) -> list[dict[str, 
     """
     with duckdb.connect(config=_NO_EXTENSIONS) as database:
         for name in TABLES.keys() & set(re.findall(r"(?:FROM|JOIN) (\w+)", sql)):
-            database.read_parquet(str(manifest.path(name))).create_view(name)
+            _published_table(database, manifest, name).create_view(name)
         return plain_rows(database.execute(sql, values))
 
 
@@ -183,10 +185,8 @@ def described_tables(table: str | None) -> dict[str, dict[str, Any]]:
 
     All tables without a name; InputError for a name that no table has.
     """
-    if table is not None and table not in TABLES:
-        raise InputError(
-            "TABLE", f"table {printable(table)}", f"one of {', '.join(TABLES)}", did_you_mean(table, TABLES)
-        )
+    if table is not None:
+        check_known("TABLE", f"table {printable(table)}", table, TABLES)
     return {
         kind.name: {"meaning": kind.meaning, "columns": [_described(one, kind) for one in kind.columns]}
         for kind in TABLES.values()
@@ -220,10 +220,15 @@ def _bad_condition(error: duckdb.Error, columns: Sequence[str]) -> InputError:
     return InputError("--where", found, "an SQL condition on the table's columns", 'write it as in "procs > 64"')
 
 
-_STORY_SQL = """
-SELECT cluster, job_id, restart, user, account, application, queue, procs, nodes, gpus, requested_s, submit_s, start_s,
-       start_s - submit_s AS wait_s, end_s, runtime_s, state, exit_code, flag, group_id
-FROM jobs WHERE job_id = $job_id OR starts_with(job_id, $job_id || '.') ORDER BY cluster, job_id, restart"""
+_STORY_SQL = f"""
+WITH records AS (
+    SELECT cluster, job_id, restart, user, account, application, queue, procs, nodes, gpus, requested_s, submit_s,
+           start_s, start_s - submit_s AS wait_s, end_s, runtime_s, state, exit_code, flag, group_id
+    FROM jobs WHERE job_id = $job_id OR starts_with(job_id, $job_id || '.'))
+SELECT r.*, {", ".join(QUANTILES)}, runtime_quantile, why
+FROM records r LEFT JOIN errors e ON r.job_id = e.job_id AND r.restart = e.restart
+     AND r.cluster IS NOT DISTINCT FROM e.cluster
+ORDER BY r.cluster, r.job_id, r.restart"""  # noqa: S608 # nosec B608 # constants
 
 
 def story_of_job(manifest: Manifest, job_id: str) -> list[dict[str, Any]]:
@@ -236,12 +241,4 @@ def story_of_job(manifest: Manifest, job_id: str) -> list[dict[str, Any]]:
     records = queried_rows(manifest, _STORY_SQL, job_id=job_id)
     if not records:
         raise InputError("show job", f"no job {printable(job_id, 40)}", "an id of the table jobs", "walltime show jobs")
-    from flows.services.published.worst_estimates import errors_of_version  # noqa: PLC0415
-
-    errors = errors_of_version(manifest)
-    own = errors.filter(pc.starts_with(errors.column("job_id"), job_id)).to_pylist()
-    told = {(row["cluster"], row["job_id"], row["restart"]): row for row in own}
-    names = (*QUANTILES, "runtime_quantile", "why")
-    unknown = dict.fromkeys(names)
-    keys = [(row["cluster"], row["job_id"], row["restart"]) for row in records]
-    return [row | {n: told.get(key, unknown)[n] for n in names} for key, row in zip(keys, records, strict=True)]
+    return records

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.services.job_answers import state_of
-from pipeline.arrays import DAY_S, MONDAY_S, WEEK_S, Bools, Floats, Ints
+from pipeline.arrays import DAY_S, MONDAY_S, WEEK_S, Bools, Ints
 from pipeline.errors import InputError
 from pipeline.estimate.history import History, history
-from pipeline.estimate.score import N_QUANTILES, QUANTILES
-from pipeline.estimate.state import Record
+from pipeline.estimate.score import QUANTILES
 from pipeline.evaluate.backtest import runtime_quantiles
 from pipeline.publish import Manifest
+from pipeline.schedule.starts import estimated
 from pipeline.storage import read_table
 from pipeline.tables import ERRORS, JOB, JOBS
 
@@ -35,12 +35,16 @@ def errors_of_version(manifest: Manifest) -> pa.Table:
 
     InputError where state and jobs are not of the same runs.
     """
-    loaded = state_of(manifest)
+    state = state_of(manifest).state
     jobs = read_table(manifest.path(JOBS.name), JOBS)
-    past = history(jobs, loaded.state.site["timezone"])
-    places, quantiles_s = _whose(past, loaded.state.record, loaded.state.as_of_s)
-    order = np.argsort(-np.abs(quantiles_s[:, 1] - past.runtime_s[places]), kind="stable")
-    places, quantiles_s = places[order], quantiles_s[order]
+    past = history(jobs, state.site["timezone"])
+    quantiles_s, n_answered = estimated(past, state), np.isfinite(state.record.quantiles_s[:, 1]).sum()
+    places = past.by_end[np.isfinite(quantiles_s[past.by_end, 1])]
+    if len(places) < SAME_SHARE * n_answered:
+        do = "run again, so that the state learns the jobs as they are now"
+        raise InputError("show errors", "a state of other jobs than the table's", "the jobs it has learnt from", do)
+    places = places[np.argsort(-np.abs(quantiles_s[places, 1] - past.runtime_s[places]), kind="stable")]
+    quantiles_s = quantiles_s[places]
     rows = jobs.take(pa.array(past.row[places]))
     runtime_s = past.runtime_s[places]
     return ERRORS.build(
@@ -78,18 +82,6 @@ def promise_by_week(errors: pa.Table) -> list[dict[str, Any]]:
         rows.append({"week": monday, "n_jobs": int(own.sum()), "coverage_80": float(share),
                      "lo95": max(0.0, share - half), "hi95": min(1.0, share + half)})  # fmt: skip
     return rows
-
-
-def _whose(past: History, record: Record, as_of_s: float) -> tuple[Ints, Floats]:
-    """The places of the record's jobs in the history, and their quantiles (jobs, 6) at the submit, s."""
-    over = past.by_end[past.end_s[past.by_end] <= as_of_s][-len(record.runtime_s) :]
-    if len(over) == len(record.runtime_s):
-        is_same = past.runtime_s[over] == record.runtime_s
-        if is_same.mean() >= SAME_SHARE:
-            answered = is_same & np.isfinite(record.quantiles_s[:, 1])
-            return over[answered], record.quantiles_s[answered, :N_QUANTILES]
-    do = "run again, so that the state learns the jobs as they are now"
-    raise InputError("show errors", "a state of other jobs than the table's", "the jobs it has learnt from", do)
 
 
 def _reasons(past: History, places: Ints, states: list[str | None]) -> list[str | None]:
