@@ -7,6 +7,7 @@ is left out with a note. Optional columns: application, problem_size, series, en
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +132,11 @@ def _rows(path: Path, notes: list[str]) -> tuple[str, list[str], list[tuple[int,
     where, rows = text_table(path, _EXPECTED, is_csv=False)
     names = ["procs", "runtime_s"]
     if len(rows[0][1]) == len(names) and all(re.fullmatch(r"[\d.,:eE+-]*\d[\d.,:]*", cell) for cell in rows[0][1]):
-        notes.append("The first line has no names: its columns are taken for procs and runtime_s.")
+        # Runs are listed in rising order of their counts.
+        counts, others = ([cells[at] for _, cells in rows if len(cells) > at] for at in (0, 1))
+        if _rises(others) and not _rises(counts):
+            names.reverse()
+        notes.append(f"The first line has no names: its columns are taken for {' and '.join(names)}.")
     else:
         names = rows.pop(0)[1]
     if not rows:
@@ -143,6 +148,11 @@ def _rows(path: Path, notes: list[str]) -> tuple[str, list[str], list[tuple[int,
     ]
     check_lengths(where, names, rows)
     return where, names, rows
+
+
+def _rises(cells: Sequence[str]) -> bool:
+    """Whether all cells are whole numbers, and none is below the one before."""
+    return all(map(str.isdecimal, cells)) and all(int(one) <= int(other) for one, other in pairwise(cells))
 
 
 def _columns(where: str, names: Sequence[str], notes: list[str]) -> tuple[dict[str, int], float]:

@@ -164,7 +164,7 @@ WITH ended AS (
     WHERE flag IS DISTINCT FROM 'impossible_times' AND end_s BETWEEN 0 AND 7258118400),
 late AS (
     SELECT *, coalesce(is_lower_bound AND requested_s > 0 AND runtime_s >= requested_s, false) AS is_stopped
-    FROM ended WHERE end_s > (SELECT max(end_s) FROM ended) - 7 * 86400),
+    FROM ended WHERE end_s > (SELECT coalesce(max(submit_s), max(end_s)) FROM ended) - 7 * 86400),
 every AS (UNPIVOT late ON application, user, account, queue INTO NAME kind VALUE name),
 named AS (FROM every WHERE kind <> 'user' OR $users OR NOT EXISTS (FROM every WHERE kind <> 'user'))
 SELECT kind, name, count(*) AS n_jobs, count(*) FILTER (state IN ('FAILED', 'NODE_FAIL', 'BOOT_FAIL')) AS n_failed,

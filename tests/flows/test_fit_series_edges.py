@@ -80,3 +80,12 @@ def test_runtimes_that_may_have_marks_of_thousands_are_refused(tmp_path: Path, w
     (tmp_path / "runs.csv").write_text("Kerne;Zeit\n1;3.571\n2;1.874\n4;1.004\n8;578\n")
     done = walltime("scaling", "fit", tmp_path / "runs.csv")
     assert done.code != 0 and "found the runtimes 3.571 and 578" in done.err and not done.out
+
+
+@pytest.mark.parametrize("runs", ["1,3571\n2,1874\n4,1004\n8,577\n", "3571,1\n1874,2\n1004,4\n577,8\n",
+                                  "3571.7,1\n1874.5,2\n1004.1,4\n577.8,8\n"])  # fmt: skip
+def test_without_names_the_counts_are_the_column_that_rises(runs: str, tmp_path: Path, walltime: Walltime) -> None:
+    (tmp_path / "runs.csv").write_text(runs)
+    found = json.loads(walltime("scaling", "fit", tmp_path / "runs.csv", "--json").out)["series"][0]["observations"]
+    assert [row["procs"] for row in found] == [1, 2, 4, 8]
+    assert [int(row["runtime_s_median"]) for row in found] == [3571, 1874, 1004, 577]

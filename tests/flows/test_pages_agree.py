@@ -92,3 +92,20 @@ def test_a_speedup_is_the_ratio_of_the_runtimes_shown_or_absent() -> None:
     assert with_gains(rows, rows[0])[1]["efficiency"] == pytest.approx(100 / 120)
     rows[1]["runtime_s"] = 10.0
     assert [row["speedup"] for row in with_gains(rows, rows[0])] == [None, None]
+
+
+def test_failures_of_the_last_week_do_not_depend_on_one_job_that_ended_months_later(tmp_path: Path) -> None:
+    """One job of a real log ended four months after the last submit, and was the only one of its last week."""
+    day_s, lines = 86_400, []
+    for nth in range(30):
+        runtime_s, status = (120 * day_s, 1) if nth == 29 else (600, 0 if nth % 2 else 1)
+        lines.append(f"{nth + 1} {nth * day_s} 0 {runtime_s} 4 -1 -1 4 -1 -1 {status} 1 1 1 1 -1 -1 -1\n")
+    (tmp_path / "late.swf").write_text("; UnixStartTime: 1700000000\n" + "".join(lines))
+    (tmp_path / "late.toml").write_text(
+        f'logs = ["{tmp_path / "late.swf"}"]\noutput_dir = "{tmp_path / "out"}"\n[checks.newest_job]\nmode = "off"\n'
+    )
+    words = ("run", str(tmp_path / "late.toml"), "--plain", "--quiet")
+    subprocess.run([sys.executable, "-m", "flows.cli", *words], cwd=ROOT, check=True)
+    failed = site_facts(tmp_path / "out", read_version(tmp_path / "out"), users=True)["failures"]
+    of_user = [row for row in failed if row["kind"] == "user"]
+    assert [(row["n_jobs"], row["n_failed"]) for row in of_user] == [(8, 4)]
