@@ -261,9 +261,9 @@ def _coded(past: History, columns: Sequence[str], number: Mapping[str, int], oth
 
 def estimated(past: History, state: State) -> Floats:
     """(jobs, 6): the runtimes estimated at the submit, s, of the latest ended jobs; NaN of the others."""
-    found = np.full((len(past), len(QUANTILES)), np.nan)
-    n_known = min(len(past.by_end), len(state.record.runtime_s))
-    ended, first = past.by_end[len(past.by_end) - n_known :], len(state.record.runtime_s) - n_known
+    found, by_end = np.full((len(past), len(QUANTILES)), np.nan), past.by_end[past.end_s[past.by_end] <= state.as_of_s]
+    n_known = min(len(by_end), len(state.record.runtime_s))
+    ended, first = by_end[len(by_end) - n_known :], len(state.record.runtime_s) - n_known
     # The State's record is of the same jobs in order of end, unless it knows of others.
     is_same = past.runtime_s[ended] == state.record.runtime_s[first:]
     found[ended[is_same]] = state.record.quantiles_s[first:, : len(QUANTILES)][is_same]

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from pipeline.estimate.state import learn
 from pipeline.forest import grown, leaves, similarity
 from pipeline.schedule.forward import orders_of, simulated
 from pipeline.schedule.queues import queue_at, usual_capacity
@@ -14,6 +15,7 @@ from pipeline.schedule.starts import (
     QueueRecord,
     answers,
     at_levels,
+    estimated,
     pinball_s,
     queue_names,
     record_in,
@@ -171,3 +173,13 @@ def test_a_short_log_has_no_record_and_asks_no_question() -> None:
     short = record_of_log(queue_log(past))
     assert len(short.cases.at_s) == 0 and len(record_in(table_of(short)).cases.quantiles_s) == 0
     assert float(past.submit_s[0]) >= BEGIN_S and isinstance(short.cases, Cases)
+
+
+def test_estimates_are_of_the_jobs_that_the_state_knows_also_where_others_ended_later() -> None:
+    """One job of a real log ended 64 s after the State's time, and every estimate was taken for that of another job."""
+    past = LOG.past
+    until_s = float(past.end_s[past.by_end[-20]])
+    state = learn(past.known_by(until_s), until_s)
+    has_estimate = np.isfinite(estimated(past, state)[:, 1])
+    known = past.by_end[past.end_s[past.by_end] <= until_s]
+    assert has_estimate[known[-100:]].all() and has_estimate.sum() <= len(known)
