@@ -79,21 +79,23 @@ def live(
 def offered(settings: IngestSettings, environment: Mapping[str, str]) -> tuple[str, ...]:
     """What the reader of sacct's text reads (COLUMNS) and this sacct offers, as it spells that; free text stands first.
 
-    Of several fields that tell the same the best is asked for, but of ids all. InputError where too few are offered.
+    Of several fields that tell the same the best is asked for. InputError where too few are offered.
     """
     # Not at the top: the reader brings numba, which `apply` and `when` do without.
     from pipeline.ingest.formats.sacct.columns import COLUMNS  # noqa: PLC0415
 
     said = run((settings.sacct_command, "--helpformat"), environment, _HELP_TIMEOUT_S, _DO)
     spelt = {word.lower(): word for word in said.decode("utf-8", "replace").split()}
-    offers = {what: [spelt[name] for name in column.names if name in spelt] for what, column in COLUMNS.items()}
-    first, *raw_ids = offers.pop("id") or [""]
-    in_order = sorted((what for what in offers if offers[what]), key=lambda what: not COLUMNS[what].kind.is_text)
-    fields = tuple(dict.fromkeys([first, *(offers[what][0] for what in in_order), *raw_ids]))
-    if not (first and {"submit_s", "state"} <= set(in_order)):
+    offers = {
+        what: next(spelt[name] for name in column.names if name in spelt)
+        for what, column in COLUMNS.items()
+        if not spelt.keys().isdisjoint(column.names)
+    }
+    in_order = sorted(offers, key=lambda what: (what != "id", not COLUMNS[what].kind.is_text))
+    if not {"id", "submit_s", "state"} <= set(offers):
         found = f"no field list from --helpformat ('{printable(said[:60].decode('utf-8', 'replace'))}')"
         raise InputError(printable(settings.sacct_command), found, "JobID, Submit, State and more", _DO)
-    return fields
+    return tuple(dict.fromkeys(offers[what] for what in in_order))
 
 
 def _arguments(fields: tuple[str, ...], window: Window, delimiter: str, cluster: str | None = None) -> tuple[str, ...]:

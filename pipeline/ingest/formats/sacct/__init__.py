@@ -10,23 +10,96 @@ per node (`n`), or for the whole job. An exit by signal is 128 + the signal. Tim
 A record that cannot be read is set aside, with its reason, and reading goes on; unless `max_damaged` is 0. So is a
 last line without a line end, which may have been cut, unless `last_line` says that the dump is finished. But a
 source is no such dump, and InputError says so, where none of its first 100 records can be read.
+
+Lines with the right number of delimiters are split by Arrow, all at once. The others are solved one at a time, and what
+is put together of them becomes rows as well, so that the rest of the reader sees one kind of record.
 """
 
-from collections.abc import Collection, Iterator
+import csv
+import io
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from itertools import takewhile
+from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from pipeline.arrays import Bools, Ints, integers
+from pipeline.arrays import Bools, Ints, arrow, integers, nulls, texts
 from pipeline.errors import printable
-from pipeline.ingest.formats.sacct.columns import EXPECTS, find_layout, inspected_columns, looks_right, told
-from pipeline.ingest.formats.sacct.records import CLUSTER, CODE, REASONS, STATE, ZONE, Context, fold, typed_records
-from pipeline.ingest.formats.sacct.scan import BYTE, END, LINE, MESSAGE, N_LINES, Scanned, last_start, scan_block
-from pipeline.ingest.reader import STEPS, Chunk, Reader, Remarks, named, unreadable_rows, unreadable_table
-from pipeline.ingest.sources import Block, Source, head, line_blocks
+from pipeline.ingest.formats.sacct.columns import (
+    EXPECTS,
+    OPTIONAL,
+    STAMP,
+    STATES,
+    Kind,
+    Layout,
+    column_name,
+    find_layout,
+    header_layout,
+    inspected_columns,
+    is_message,
+    looks_right,
+    told,
+)
+from pipeline.ingest.formats.sacct.columns import REASONS as REASON_OF
+from pipeline.ingest.formats.sacct.records import CLUSTER, ID, LINE, REASONS, STATE, ZONE, Context, fold, typed_records
+from pipeline.ingest.reader import (
+    STEPS,
+    Chunk,
+    Reader,
+    Remarks,
+    columns_of,
+    line_bounds,
+    named,
+    only_lines,
+    unreadable_row,
+    unreadable_table,
+)
+from pipeline.ingest.sources import MAX_LINE_BYTES, Block, Source, head, line_blocks
+from pipeline.ingest.values import decoded, truths
 from pipeline.settings import IngestSettings, SiteSettings
 
 BLOCK_BYTES = 1 << 22
 """Read at a time: what a block's spans and values take is some times that, and stays in the processor's reach."""
+
+HEADER, BLANK, MESSAGE = "header", "blank", "comment"
+_NO_RECORD = (HEADER, BLANK)
+
+Cells = list[bytes | None]
+Found = tuple[int, int, Cells | str]
+"""First and last line of a record, and its cells; or why it has none, HEADER and BLANK too."""
+
+
+class Lines(NamedTuple):
+    """Some lines: their bytes, where each starts and ends (its end left out), and which are a record as they stand."""
+
+    data: bytes
+    start: Ints
+    end: Ints
+    is_record: Bools
+
+    def text(self, first: int, last: int) -> bytes:
+        """The bytes from the start of a line to the end of another."""
+        return self.data[self.start[first] : self.end[last]]
+
+
+class Scanned(NamedTuple):
+    """Records as texts by what they tell, with LINE; what could not be read; how many other lines, by what they are.
+
+    put_together: the last line of each record that takes several or holds the delimiter, by its first line. other: the
+    layout that the line behind these names, if there is one.
+    """
+
+    lines: Lines
+    rows: pa.Table
+    unreadable: list[tuple[int, int, str]]
+    others: Counter[str]
+    put_together: dict[int, int]
+    other: Layout | None = None
 
 
 def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterator[Chunk]:
@@ -37,46 +110,319 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
     # What follows the last sure start of a record waits for the next block, so that a record that goes on is whole.
     for block in line_blocks(source, BLOCK_BYTES, lambda data: last_start(data, layouts[-1])):
         rest = block
-        while (scanned := scan_block(rest.data, layouts[-1])).cut is not None:
-            n_lines, at, other = scanned.cut
-            layouts.append(other)
-            if at:
-                yield _chunk(scanned, Block(rest.data[:at], rest.line, rest.offset, n_lines), context)
-            rest = Block(rest.data[at:], rest.line + n_lines, rest.offset + at, rest.n_lines - n_lines)
-        yield _chunk(scanned, rest, context)
+        while rest.data:
+            scanned = scan(rest.data, layouts[-1], is_last_whole=settings.last_line == "take")
+            n_lines, n_bytes = len(scanned.lines.start), len(scanned.lines.data)
+            if n_bytes:
+                yield _chunk(scanned, Block(scanned.lines.data, rest.line, rest.offset, n_lines), context)
+            if scanned.other:
+                layouts.append(scanned.other)
+            rest = Block(rest.data[n_bytes:], rest.line + n_lines, rest.offset + n_bytes, rest.n_lines - n_lines)
 
 
 def _chunk(scanned: Scanned, block: Block, context: Context) -> Chunk:
     """A block's records typed, its steps folded where their job is beside them, and the account of its lines."""
-    rows, remarks = scanned.rows, Remarks()
-    places = np.column_stack([integers(rows[name])[0] for name in (LINE, BYTE, END, N_LINES)])
-    bad = np.zeros(len(rows), np.uint8)
-    bad[_may_be_cut(block, context, places)] = CODE["cut_off"]
-    jobs, steps = typed_records(rows, block.line, context, remarks, bad)
-    loose = np.array([place for place, _ in scanned.unreadable], np.int64).reshape(-1, 4)
-    reasons = np.array([CODE[reason] for _, reason in scanned.unreadable], np.uint8)
-    reasons[_may_be_cut(block, context, loose) & (reasons != CODE["line_too_long"])] = CODE["cut_off"]
-    unread = np.concatenate([places[bad > 0], loose])
-    unread[:, 3] = np.concatenate([bad[bad > 0], reasons])
-    unreadable = unreadable_rows(context.source, block, unread[np.argsort(unread[:, 0], kind="stable")], REASONS)
-    remarks.update(missing_columns(rows.column_names, jobs.num_rows))
-    remarks["put_together"] += scanned.n_put_together
-    remarks["messages"] += scanned.lines[MESSAGE]
-    n_continued = int((places[:, 3] - 1).sum() + (loose[:, 3] - 1).sum())
-    said = {name: n for name, n in {**scanned.lines, "continued": n_continued}.items() if n}
-    return Chunk(jobs, unreadable_table(unreadable), said, block.n_lines, len(block.data), remarks, parts=steps)
+    remarks, bad = Remarks(), np.zeros(len(scanned.rows), np.uint8)
+    jobs, steps = typed_records(scanned.rows, block.line, context, remarks, bad)
+    lines = integers(scanned.rows[LINE])[0]
+    untyped = np.flatnonzero(bad).tolist()
+    lost = [
+        (int(lines[row]), scanned.put_together.get(lines[row], lines[row]), REASONS[bad[row] - 1]) for row in untyped
+    ]
+    unreadable = [
+        unreadable_row(
+            context.source, block.line + first, block.offset + int(scanned.lines.start[first]), reason,
+            scanned.lines.text(first, last),
+        )
+        for first, last, reason in sorted([*scanned.unreadable, *lost])
+    ]  # fmt: skip
+    remarks.update(missing_columns(scanned.rows.column_names, jobs.num_rows))
+    remarks["put_together"] += len(scanned.put_together)
+    remarks["messages"] += scanned.others[MESSAGE]
+    others = {name: n for name, n in scanned.others.items() if n}
+    return Chunk(jobs, unreadable_table(unreadable), others, block.n_lines, len(block.data), remarks, parts=steps)
 
 
-def _may_be_cut(block: Block, context: Context, places: Ints) -> Bools:
-    """Which of some records end with a line that may have been cut.
+# ---------------- the records of a block
 
-    Only the source's last line can lack its end. 36 of 3600 is a number too, so nothing else tells a cut line from a
-    whole one.
+_NEAR_LINES = 64
+
+
+def scan(data: bytes, layout: Layout, *, is_last_whole: bool) -> Scanned:
+    """The records of some lines, up to one that names other columns.
+
+    is_last_whole: whether a last line without its end is read. Only the source's last line can lack it. 36 of 3600 is a
+    number too, so nothing else tells a cut line from a whole one.
     """
-    is_open = context.settings.last_line == "set_aside" and not block.data.endswith(b"\n")
-    may_be_cut: Bools = is_open & (places[:, 0] + places[:, 3] == block.n_lines)
-    return may_be_cut
+    rows, lines = _plain(data, layout)
+    odd = np.flatnonzero(~lines.is_record)
+    for line in odd.tolist():
+        text = lines.text(line, line)
+        if b"job" in text[:65536].lower() and layout.delimiter in text:
+            other = header_layout(text)
+            if other is not None and (other.names, other.delimiter) != (layout.names, layout.delimiter):
+                before = scan(data[: lines.start[line]], layout, is_last_whole=True)
+                return before._replace(other=other)
+    says = np.array([is_message(lines.text(line, line)[:16]) for line in odd.tolist()], np.bool_)
+    found = _solved(lines, odd[~says], layout) if len(odd) else []
+    is_taken = np.zeros(len(lines.start), np.bool_)
+    for first, last, _ in found:
+        is_taken[first : last + 1] = True
+    is_taken[odd[says]] = False
+    end = len(is_taken) - 1
+    if not is_last_whole and not data.endswith(b"\n"):
+        if lines.is_record[end] and not is_taken[end]:
+            found.append((end, end, ""))
+            is_taken[end] = True
+        if found and found[-1][1] == end and found[-1][2] not in _NO_RECORD:
+            found[-1] = (found[-1][0], end, "cut_off")
+    records = {first: what for first, _, what in found if not isinstance(what, str)}
+    unreadable = [
+        (first, last, what) for first, last, what in found if isinstance(what, str) and what not in _NO_RECORD
+    ]
+    others = Counter(what for _, _, what in found if isinstance(what, str) and what in _NO_RECORD)
+    others["continued"] = int(is_taken.sum()) - len(found)
+    others[MESSAGE] = int(says.sum())
+    if is_taken.any():
+        rows = rows.filter(arrow(~is_taken[integers(rows[LINE])[0]]))
+    if records:
+        own = {
+            what: texts([decoded(cell) if (cell := cells[column]) else None for cells in records.values()])
+            for what, column in layout.sources.items()
+        }
+        both = pa.concat_tables([rows, pa.table(own | {LINE: arrow(np.array([*records]))})]).combine_chunks()
+        rows = both.take(pc.sort_indices(both, [(LINE, "ascending")]))
+    put_together = {first: last for first, last, what in found if first in records}
+    return Scanned(lines, rows, unreadable, others, put_together)
 
+
+def last_start(data: bytes, layout: Layout) -> int:
+    """Where the last record surely starts: with a whole line after a whole line; 0: nowhere."""
+    at = len(data)
+    for _ in range(_NEAR_LINES):
+        at = data.rfind(b"\n", 0, max(at - 1, 0)) + 1
+    for begin in (at, 0):
+        lines = _plain(data[begin:], layout)[1]
+        sure = np.flatnonzero(lines.is_record[1:] & lines.is_record[:-1])
+        if len(sure) or not begin:
+            return begin + int(lines.start[sure[-1] + 1]) if len(sure) else 0
+    return 0
+
+
+def _plain(data: bytes, layout: Layout) -> tuple[pa.Table, Lines]:
+    """The lines that are a record as they stand: with the right number of cells, an id and a state."""
+    start, stop = line_bounds(data)
+    end = stop - ((stop > start) & (np.frombuffer(data + b"\n", np.uint8)[np.maximum(stop - 1, 0)] == ord("\r")))
+    delimiter, text = layout.delimiter, data
+    if len(delimiter) > 1:
+        # Arrow takes one byte: one that stands nowhere in these lines.
+        free = (bytes([byte]) for byte in (*range(1, 9), *range(14, 32), 127) if bytes([byte]) not in data)
+        delimiter = next(free, b"\x1f")
+        text = data.replace(layout.delimiter, delimiter)
+    starts, bounds = (start, stop) if text is data else line_bounds(text)
+    places = np.flatnonzero(np.frombuffer(text, np.uint8) == delimiter[0])
+    is_record = np.diff(np.searchsorted(places, bounds), prepend=0) == layout.n_delimiters
+    for strange in (b"\r", *([b'"'] if layout.is_quoted else [])):
+        if strange in text:
+            at = np.flatnonzero(np.frombuffer(text, np.uint8) == strange[0])
+            line = np.searchsorted(bounds, at)
+            is_record[line[at + 1 < bounds[line]] if strange == b"\r" else line] = False
+    rows = _split(only_lines(text, starts, is_record), layout, delimiter)
+    is_good = truths(pc.match_substring_regex(rows["id"], ID))
+    if "state" in rows.column_names:
+        is_good &= ~nulls(rows["state"])
+    if layout.is_trailing:
+        is_good &= nulls(rows[_BEHIND])
+        rows = rows.drop_columns(_BEHIND)
+    rows = rows.append_column(LINE, arrow(np.flatnonzero(is_record)))
+    is_record[is_record] = is_good
+    return rows if is_good.all() else rows.filter(arrow(is_good)).combine_chunks(), Lines(data, start, end, is_record)
+
+
+_BEHIND = "behind"
+"""What stands behind a delimiter at the end of a line: nothing, in a record."""
+
+
+def _split(text: bytes, layout: Layout, delimiter: bytes) -> pa.Table:
+    """The columns of lines that have as many cells as the layout, by what they tell; null where a cell is empty."""
+    told = layout.sources | ({_BEHIND: len(layout.names)} if layout.is_trailing else {})
+    if not text.strip():
+        return pa.table({name: pa.nulls(0, pa.string()) for name in told})
+    whole = text if text.isascii() else decoded(text).encode()
+    kinds = dict.fromkeys(sorted(told.values()), pa.string())
+    n_fields = len(layout.names) + layout.is_trailing
+    found = columns_of(pa.py_buffer(whole), n_fields, kinds, delimiter.decode("latin-1"), has_nulls=True)
+    return pa.table({name: found[place] for name, place in told.items()})
+
+
+# ---------------- lines that are no record as they stand
+# Names that hold the delimiter or a line's end, headers, blanks, damage.
+#
+# A record is put together only where its columns fit in one way, and where no text of it holds a time: ids, times,
+# durations, counts and states must stand where the layout says, and only free text (job name, comment, folder, submit
+# line...) may take the surplus. Else it is set aside: where the columns beside a name are texts too, a name with
+# a delimiter and a line with a field too many look alike.
+
+MAX_SURPLUS = 100
+MAX_LINES = 200
+MAX_LOOSE = 8
+"""Lines before a whole one that are tried as the beginning of its record."""
+
+_STAMP = re.compile(STAMP.encode())
+
+
+def _solved(lines: Lines, odd: Ints, layout: Layout) -> list[Found]:
+    """What the odd lines hold, some of them together with the records beside them."""
+    recorded, found, taken = np.flatnonzero(lines.is_record), list[Found](), -1
+    n_before = np.searchsorted(recorded, odd)
+    for run in np.split(odd, np.flatnonzero(np.diff(n_before)) + 1) if len(odd) else ():
+        n_rows = int(np.searchsorted(recorded, run[0]))
+        # Lines behind a record may go on with the text of its last column, and end with what looks like a whole one.
+        leads = n_rows > 0 and layout.kinds[-1].is_wide and recorded[n_rows - 1] > taken
+        numbers = [*recorded[n_rows - leads : n_rows].tolist(), *run.tolist(), *recorded[n_rows : n_rows + 1].tolist()]
+        own = [lines.text(number, number) for number in numbers]
+        n_own = len(run) + leads
+        for first, last, what in resolve(own[:n_own], layout, own[n_own] if own[n_own:] else None):
+            if not leads or last > 0:
+                taken = numbers[last]
+                found.append((numbers[first], taken, what))
+    return found
+
+
+def resolve(lines: Sequence[bytes], layout: Layout, whole: bytes | None) -> list[Found]:
+    """What lines without their ends hold; whole: the record behind them, which may be the end of theirs.
+
+    Where it may be, it and they are set aside together, and the last of their lines is that record's.
+    """
+    found, at = list[Found](), 0
+    while at < len(lines):
+        if not lines[at].strip():
+            found.append((at, at, BLANK))
+        elif _is_header(lines[at], layout):
+            found.append((at, at, HEADER))
+        else:
+            found.append((at, *_record(lines, at, layout)))
+        at = found[-1][1] + 1
+    for place in range(max(len(found) - MAX_LOOSE, 0), len(found) if whole is not None else 0):
+        first, _, what = found[place]
+        if what == "too_few_fields":
+            together = solve(b"\n".join([*lines[first:], whole or b""]), layout)
+            if together not in (None, "joined_records"):
+                return [*found[:place], (first, len(lines), "ambiguous_fields")]
+    return found
+
+
+def _is_header(line: bytes, layout: Layout) -> bool:
+    """Whether a line names the layout's columns once more."""
+    cells = line.split(layout.delimiter)
+    is_like = len(cells) == layout.n_delimiters + 1 and b"job" in line.lower()
+    return is_like and tuple(map(column_name, cells[: len(layout.names)])) == layout.names
+
+
+def _record(lines: Sequence[bytes], at: int, layout: Layout) -> tuple[int, Cells | str]:
+    """The last line of the record that starts here, and its cells or why it is unreadable.
+
+    It takes the fewest lines that make one, and those behind them that go on with the text of its last column.
+    """
+    if len(lines[at]) > MAX_LINE_BYTES:
+        return at, "line_too_long"
+    is_begun = layout.fits[0](lines[at].split(layout.delimiter, 1)[0].strip(b'"' if layout.is_quoted else b"\n"))
+    found, last, n_delimiters, n_bytes = None, at, 0, 0
+    for last in range(at, min(at + MAX_LINES, len(lines)) if is_begun else at):
+        n_delimiters, n_bytes = n_delimiters + lines[last].count(layout.delimiter), n_bytes + len(lines[last])
+        if n_delimiters > layout.n_delimiters + MAX_SURPLUS or n_bytes > MAX_LINE_BYTES:
+            break
+        if n_delimiters >= layout.n_delimiters:
+            found = solve(b"\n".join(lines[at : last + 1]), layout)
+            # Several records that begin in lines of their own are read, or set aside, one by one.
+            if found == "joined_records" and any(_is_begun(line, layout) for line in lines[at + 1 : last + 1]):
+                found = None
+        if found is not None:
+            break
+    if found is None:
+        return at, _why_not(lines[at], layout)
+    end = last
+    if layout.kinds[-1].is_wide and not isinstance(found, str):
+        behind = range(last + 1, min(last + 1 + MAX_LINES, len(lines)))
+        more = takewhile(lambda place: not _is_of_another(lines[place], layout), behind)
+        end = max((place for place in more if lines[place].strip()), default=last)
+    longer = solve(b"\n".join(lines[at : end + 1]), layout) if end > last else None
+    return (end, longer) if isinstance(longer, list) else (last, found)
+
+
+def _is_begun(line: bytes, layout: Layout) -> bool:
+    """Whether a line begins like a record."""
+    first, delimiter, _ = line.partition(layout.delimiter)
+    return bool(first and delimiter and layout.fits[0](first))
+
+
+def _is_of_another(line: bytes, layout: Layout) -> bool:
+    """Whether a line begins like a record, or holds a time as records do."""
+    return _is_begun(line, layout) or _STAMP.search(line) is not None or _is_header(line, layout)
+
+
+def solve(text: bytes, layout: Layout) -> Cells | str | None:
+    """The cells of one record's text, None for those of OPTIONAL that cannot be told; or a reason; None: no record."""
+    tokens = _tokens(text, layout)
+    is_cut = layout.is_trailing and tokens.pop() != b""
+    # The one byte that Slurm takes in no text: a crash has left it.
+    spans = None if is_cut or b"\0" in text else _spans(tokens, layout)
+    if spans is None:
+        return None
+    cells = [layout.delimiter.join(tokens[slice(*own.pop())]) if len(own) == 1 else None for own in spans]
+    is_text = [layout.delimiter in cell or b"\n" in cell if cell else False for cell in cells]
+    if any(_STAMP.search(cell) for cell, is_searched in zip(cells, is_text, strict=True) if cell and is_searched):
+        return "joined_records"
+    # Columns before `end` fit as they stand, and those from `begin` on where the surplus comes before them: it may be
+    # damage that came in anywhere between the two, beside a text that holds no delimiter.
+    n, surplus, fits = len(spans), len(tokens) - len(spans), layout.fits
+    end = next((column for column in range(n) if not fits[column](tokens[column])), n)
+    begin = next((column + 1 for column in reversed(range(n)) if not fits[column](tokens[column + surplus])), 0)
+    for column in range(begin, end):
+        if tokens[column] != tokens[column + surplus] and not layout.kinds[column].is_wide:
+            cells[column] = None
+    needed = (column for what, column in layout.sources.items() if what not in OPTIONAL)
+    return "ambiguous_fields" if any(cells[column] is None for column in needed) else cells
+
+
+def _spans(tokens: Sequence[bytes], layout: Layout) -> list[set[tuple[int, int]]] | None:
+    """For each column the tokens (from, to) that it takes in the readings that fit; None where there is none."""
+    surplus, reached, spans = len(tokens) - len(layout.names), {0}, list[set[tuple[int, int]]]()
+    if not 0 <= surplus <= MAX_SURPLUS:
+        return None
+    for column, (kind, fits) in enumerate(zip(layout.kinds, layout.fits, strict=True)):
+        ways = ((low, high) for low in reached for high in (range(low, surplus + 1) if kind.is_wide else (low,)))
+        own = {(column + low, column + high + 1) for low, high in ways}
+        spans.append({span for span in own if fits(layout.delimiter.join(tokens[slice(*span)]))})
+        reached = {end - column - 1 for _, end in spans[-1]}
+    ends = {len(tokens)}
+    for column, own in reversed([*enumerate(spans)]):
+        spans[column] = {(start, end) for start, end in own if end in ends}
+        ends = {start for start, _ in spans[column]}
+    return spans if ends else None
+
+
+def _tokens(text: bytes, layout: Layout) -> list[bytes]:
+    """What stands between the delimiters; in the way of spreadsheets, `"a, b"` is one value and `""` a quote."""
+    if layout.is_quoted and b'"' in text and len(layout.delimiter) == 1:
+        lines = io.StringIO(text.decode("latin-1"), newline="")
+        with suppress(csv.Error):
+            rows = list(csv.reader(lines, delimiter=layout.delimiter.decode("latin-1"), strict=True))
+            if len(rows) == 1:
+                return [cell.encode("latin-1") for cell in rows[0]]
+    return text.split(layout.delimiter)
+
+
+def _why_not(line: bytes, layout: Layout) -> str:
+    """Why a line by itself is no record."""
+    cells = line.split(layout.delimiter)
+    if len(cells) != layout.n_delimiters + 1:
+        return "too_few_fields" if len(cells) <= layout.n_delimiters else "too_many_fields"
+    odd = (kind for kind, fits, cell in zip(layout.kinds, layout.fits, cells, strict=False) if not fits(cell))
+    return REASON_OF.get(next(odd, Kind.OTHER), "not_a_record")
+
+
+# ---------------- what a person should know of a dump
 
 _MISSING = "missing "
 _COSTS = {
@@ -141,7 +487,7 @@ def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
             f"jobs of {len(clusters)} clusters are told apart by the column cluster and learnt from as those of one "
             f"site: {listed}"
         )
-    if strange := named(remarks, STATE):
+    if strange := {name: n for name, n in named(remarks, STATE).items() if name not in STATES}:
         listed = ", ".join(f"{printable(name, 30)} ({n})" for name, n in list(strange.items())[:8])
         found.append(f"states that Slurm's manual does not name are kept as they are: {listed}")
     return found
