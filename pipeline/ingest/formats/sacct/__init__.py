@@ -19,7 +19,7 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import takewhile
 from typing import NamedTuple
@@ -30,22 +30,8 @@ import pyarrow.compute as pc
 
 from pipeline.arrays import Bools, Ints, arrow, integers, nulls, texts
 from pipeline.errors import printable
-from pipeline.ingest.formats.sacct.columns import (
-    EXPECTS,
-    OPTIONAL,
-    STAMP,
-    STATES,
-    Kind,
-    Layout,
-    column_name,
-    find_layout,
-    header_layout,
-    inspected_columns,
-    is_message,
-    looks_right,
-    told,
-)
-from pipeline.ingest.formats.sacct.columns import REASONS as REASON_OF
+from pipeline.ingest.formats.sacct import columns
+from pipeline.ingest.formats.sacct.columns import Kind, Layout
 from pipeline.ingest.formats.sacct.records import CLUSTER, ID, LINE, REASONS, STATE, ZONE, Context, fold, typed_records
 from pipeline.ingest.reader import (
     STEPS,
@@ -106,7 +92,7 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
     """A dump's chunks; InputError where the source is no dump, names no job ids, or is damaged."""
     context, start = Context(source, site, settings), head(source)
     # The columns that a line names hold from there on.
-    layouts = [find_layout(start, settings, f"{printable(source.label)}, line 1")]
+    layouts = [columns.find_layout(start, settings, f"{printable(source.label)}, line 1")]
     # What follows the last sure start of a record waits for the next block, so that a record that goes on is whole.
     for block in line_blocks(source, BLOCK_BYTES, lambda data: last_start(data, layouts[-1])):
         rest = block
@@ -136,7 +122,8 @@ def _chunk(scanned: Scanned, block: Block, context: Context) -> Chunk:
         )
         for first, last, reason in sorted([*scanned.unreadable, *lost])
     ]  # fmt: skip
-    remarks.update(missing_columns(scanned.rows.column_names, jobs.num_rows))
+    there = set(scanned.rows.column_names)
+    remarks.update({f"{_MISSING}{name}": jobs.num_rows for name, (tells, _) in _COSTS.items() if not tells & there})
     remarks["put_together"] += len(scanned.put_together)
     remarks["messages"] += scanned.others[MESSAGE]
     others = {name: n for name, n in scanned.others.items() if n}
@@ -159,11 +146,11 @@ def scan(data: bytes, layout: Layout, *, is_last_whole: bool) -> Scanned:
     for line in odd.tolist():
         text = lines.text(line, line)
         if b"job" in text[:65536].lower() and layout.delimiter in text:
-            other = header_layout(text)
+            other = columns.header_layout(text)
             if other is not None and (other.names, other.delimiter) != (layout.names, layout.delimiter):
                 before = scan(data[: lines.start[line]], layout, is_last_whole=True)
                 return before._replace(other=other)
-    says = np.array([is_message(lines.text(line, line)[:16]) for line in odd.tolist()], np.bool_)
+    says = np.array([columns.is_message(lines.text(line, line)[:16]) for line in odd.tolist()], np.bool_)
     found = _solved(lines, odd[~says], layout) if len(odd) else []
     is_taken = np.zeros(len(lines.start), np.bool_)
     for first, last, _ in found:
@@ -268,7 +255,7 @@ MAX_LINES = 200
 MAX_LOOSE = 8
 """Lines before a whole one that are tried as the beginning of its record."""
 
-_STAMP = re.compile(STAMP.encode())
+_STAMP = re.compile(columns.STAMP.encode())
 
 
 def _solved(lines: Lines, odd: Ints, layout: Layout) -> list[Found]:
@@ -316,7 +303,7 @@ def _is_header(line: bytes, layout: Layout) -> bool:
     """Whether a line names the layout's columns once more."""
     cells = line.split(layout.delimiter)
     is_like = len(cells) == layout.n_delimiters + 1 and b"job" in line.lower()
-    return is_like and tuple(map(column_name, cells[: len(layout.names)])) == layout.names
+    return is_like and tuple(map(columns.column_name, cells[: len(layout.names)])) == layout.names
 
 
 def _record(lines: Sequence[bytes], at: int, layout: Layout) -> tuple[int, Cells | str]:
@@ -381,7 +368,7 @@ def solve(text: bytes, layout: Layout) -> Cells | str | None:
     for column in range(begin, end):
         if tokens[column] != tokens[column + surplus] and not layout.kinds[column].is_wide:
             cells[column] = None
-    needed = (column for what, column in layout.sources.items() if what not in OPTIONAL)
+    needed = (column for what, column in layout.sources.items() if what not in columns.OPTIONAL)
     return "ambiguous_fields" if any(cells[column] is None for column in needed) else cells
 
 
@@ -419,24 +406,23 @@ def _why_not(line: bytes, layout: Layout) -> str:
     if len(cells) != layout.n_delimiters + 1:
         return "too_few_fields" if len(cells) <= layout.n_delimiters else "too_many_fields"
     odd = (kind for kind, fits, cell in zip(layout.kinds, layout.fits, cells, strict=False) if not fits(cell))
-    return REASON_OF.get(next(odd, Kind.OTHER), "not_a_record")
+    return columns.REASONS.get(next(odd, Kind.OTHER), "not_a_record")
 
 
 # ---------------- what a person should know of a dump
 
 _MISSING = "missing "
 _COSTS = {
-    "submit_s": ("Submit", "cleaning sets them aside (impossible_times)"),
-    "start_s": ("Start", "when they ran and how long they waited is unknown"),
-    "end_s": ("End", "when they ended is unknown"),
-    "elapsed": ("Elapsed", "their runtime is End - Start, less Suspended where that is known"),
-    "runtime_s": ("Elapsed", "their runtime is unknown, and cleaning sets them aside (never_ran)"),
-    "state": ("State", "which of them failed or were cancelled is unknown"),
-    "procs": ("AllocCPUS", "their processors are unknown, and cleaning sets them aside (no_procs)"),
-    "limit": ("Timelimit", "the time they requested is unknown"),
-    "user": ("User", "jobs of different users are not told apart"),
-}
-"""What a missing column costs, by what it tells; `elapsed` is a runtime that start and end stand in for."""
+    "Submit": ({"submit_s"}, "cleaning sets them aside (impossible_times)"),
+    "Start": ({"start_s"}, "when they ran and how long they waited is unknown"),
+    "End": ({"end_s"}, "when they ended is unknown"),
+    "Elapsed": ({"runtime_s"}, "their runtime is End - Start, less Suspended where that is known"),
+    "State": ({"state"}, "which of them failed or were cancelled is unknown"),
+    "AllocCPUS": ({"procs", "requested_procs"}, "their processors are unknown: cleaning sets them aside (no_procs)"),
+    "Timelimit": ({"limit_min", "requested_s"}, "the time they requested is unknown"),
+    "User": ({"user"}, "jobs of different users are not told apart"),
+}  # fmt: skip
+"""By column what tells as much, and what a dump costs that has none of it."""
 
 _SENTENCES = {
     "ambiguous_times": "{n} local time{s} came twice when clocks went back: each is read as the first (export with "
@@ -454,18 +440,6 @@ _SENTENCES = {
 }
 
 
-def missing_columns(sources: Collection[str], n_jobs: int) -> Remarks:
-    """How many jobs lack each column that costs something, where a dump's columns tell only `sources`."""
-    has_span = {"start_s", "end_s"} <= set(sources)
-    stand_ins = {
-        "procs": "requested_procs" in sources,
-        "elapsed": "runtime_s" in sources or not has_span,
-        "runtime_s": has_span,
-        "limit": bool({"limit_min", "requested_s"} & set(sources)),
-    }
-    return Remarks({f"{_MISSING}{what}": n_jobs for what in _COSTS if what not in sources and not stand_ins.get(what)})
-
-
 def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
     """One sentence for each thing a person should know before trusting times, states and sizes."""
 
@@ -475,9 +449,8 @@ def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
         for name, sentence in _SENTENCES.items()
         if remarks[name]
     ]
-    for what, (column, cost) in _COSTS.items():
-        if n := remarks[f"{_MISSING}{what}"]:
-            found.append(f"{n} job{_plural(n)} come from a dump with no {column} column: {cost}")
+    for column, n in named(remarks, _MISSING).items():
+        found.append(f"{n} job{_plural(n)} come from a dump with no {column} column: {_COSTS[column][1]}")
     found += [
         f"times without a zone are read as of {printable(zone, 60)} (site.timezone)" for zone in named(remarks, ZONE)
     ]
@@ -487,7 +460,7 @@ def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
             f"jobs of {len(clusters)} clusters are told apart by the column cluster and learnt from as those of one "
             f"site: {listed}"
         )
-    if strange := {name: n for name, n in named(remarks, STATE).items() if name not in STATES}:
+    if strange := {name: n for name, n in named(remarks, STATE).items() if name not in columns.STATES}:
         listed = ", ".join(f"{printable(name, 30)} ({n})" for name, n in list(strange.items())[:8])
         found.append(f"states that Slurm's manual does not name are kept as they are: {listed}")
     return found
@@ -506,6 +479,6 @@ _ADVICE = {
 
 
 SACCT = Reader(
-    "sacct", EXPECTS, REASONS, ("submit_s",), looks_right, read, notes, parts=STEPS, fold=fold,
-    layout=inspected_columns, advice=_ADVICE, told=told,
+    "sacct", columns.EXPECTS, REASONS, ("submit_s",), columns.looks_right, read, notes, parts=STEPS, fold=fold,
+    layout=columns.inspected_columns, advice=_ADVICE, told=columns.told,
 )  # fmt: skip
