@@ -30,21 +30,12 @@ import pyarrow.compute as pc
 
 from pipeline.arrays import Bools, Ints, arrow, integers, nulls, texts
 from pipeline.errors import printable
+from pipeline.ingest import reader
 from pipeline.ingest.formats.sacct import columns
 from pipeline.ingest.formats.sacct.columns import Kind, Layout
-from pipeline.ingest.formats.sacct.records import CLUSTER, ID, LINE, REASONS, STATE, ZONE, Context, fold, typed_records
-from pipeline.ingest.reader import (
-    STEPS,
-    Chunk,
-    Reader,
-    Remarks,
-    columns_of,
-    line_bounds,
-    named,
-    only_lines,
-    unreadable_row,
-    unreadable_table,
-)
+from pipeline.ingest.formats.sacct.records import CLUSTER, ID, LINE, REASONS, STATE, ZONE, Context, chunk_of, fold
+from pipeline.ingest.raw_table import RawTable
+from pipeline.ingest.reader import STEPS, Chunk, Reader, Remarks, named, unreadable_row
 from pipeline.ingest.sources import MAX_LINE_BYTES, Block, Source, head, line_blocks
 from pipeline.ingest.values import decoded, truths
 from pipeline.settings import IngestSettings, SiteSettings
@@ -107,27 +98,26 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
 
 
 def _chunk(scanned: Scanned, block: Block, context: Context) -> Chunk:
-    """A block's records typed, its steps folded where their job is beside them, and the account of its lines."""
-    remarks, bad = Remarks(), np.zeros(len(scanned.rows), np.uint8)
-    jobs, steps = typed_records(scanned.rows, block.line, context, remarks, bad)
-    lines = integers(scanned.rows[LINE])[0]
-    untyped = np.flatnonzero(bad).tolist()
-    lost = [
-        (int(lines[row]), scanned.put_together.get(lines[row], lines[row]), REASONS[bad[row] - 1]) for row in untyped
-    ]
+    """A block's records typed, and the account of its lines."""
+    lines, line, remarks = scanned.lines, integers(scanned.rows[LINE])[0], Remarks()
     unreadable = [
         unreadable_row(
-            context.source, block.line + first, block.offset + int(scanned.lines.start[first]), reason,
-            scanned.lines.text(first, last),
+            context.source, block.line + first, block.offset + int(lines.start[first]), reason, lines.text(first, last)
         )
-        for first, last, reason in sorted([*scanned.unreadable, *lost])
-    ]  # fmt: skip
-    there = set(scanned.rows.column_names)
-    remarks.update({f"{_MISSING}{name}": jobs.num_rows for name, (tells, _) in _COSTS.items() if not tells & there})
+        for first, last, reason in scanned.unreadable
+    ]
+    raw = RawTable(
+        scanned.rows.drop_columns(LINE), block.line + line, block.offset + lines.start[line], block.n_lines,
+        len(block.data), unreadable, {name: n for name, n in scanned.others.items() if n},
+    )  # fmt: skip
+    chunk = chunk_of(
+        raw, lambda row: lines.text(line[row], scanned.put_together.get(line[row], line[row])), context, remarks
+    )
+    there, n_jobs = set(scanned.rows.column_names), chunk.jobs.num_rows
+    remarks.update({f"{_MISSING}{name}": n_jobs for name, (tells, _) in _COSTS.items() if not tells & there})
     remarks["put_together"] += len(scanned.put_together)
     remarks["messages"] += scanned.others[MESSAGE]
-    others = {name: n for name, n in scanned.others.items() if n}
-    return Chunk(jobs, unreadable_table(unreadable), others, block.n_lines, len(block.data), remarks, parts=steps)
+    return chunk
 
 
 # ---------------- the records of a block
@@ -198,7 +188,7 @@ def last_start(data: bytes, layout: Layout) -> int:
 
 def _plain(data: bytes, layout: Layout) -> tuple[pa.Table, Lines]:
     """The lines that are a record as they stand: with the right number of cells, an id and a state."""
-    start, stop = line_bounds(data)
+    start, stop = reader.line_bounds(data)
     end = stop - ((stop > start) & (np.frombuffer(data + b"\n", np.uint8)[np.maximum(stop - 1, 0)] == ord("\r")))
     delimiter, text = layout.delimiter, data
     if len(delimiter) > 1:
@@ -206,7 +196,7 @@ def _plain(data: bytes, layout: Layout) -> tuple[pa.Table, Lines]:
         free = (bytes([byte]) for byte in (*range(1, 9), *range(14, 32), 127) if bytes([byte]) not in data)
         delimiter = next(free, b"\x1f")
         text = data.replace(layout.delimiter, delimiter)
-    starts, bounds = (start, stop) if text is data else line_bounds(text)
+    starts, bounds = (start, stop) if text is data else reader.line_bounds(text)
     places = np.flatnonzero(np.frombuffer(text, np.uint8) == delimiter[0])
     is_record = np.diff(np.searchsorted(places, bounds), prepend=0) == layout.n_delimiters
     for strange in (b"\r", *([b'"'] if layout.is_quoted else [])):
@@ -214,7 +204,7 @@ def _plain(data: bytes, layout: Layout) -> tuple[pa.Table, Lines]:
             at = np.flatnonzero(np.frombuffer(text, np.uint8) == strange[0])
             line = np.searchsorted(bounds, at)
             is_record[line[at + 1 < bounds[line]] if strange == b"\r" else line] = False
-    rows = _split(only_lines(text, starts, is_record), layout, delimiter)
+    rows = _split(reader.only_lines(text, starts, is_record), layout, delimiter)
     is_good = truths(pc.match_substring_regex(rows["id"], ID))
     if "state" in rows.column_names:
         is_good &= ~nulls(rows["state"])
@@ -238,7 +228,7 @@ def _split(text: bytes, layout: Layout, delimiter: bytes) -> pa.Table:
     whole = text if text.isascii() else decoded(text).encode()
     kinds = dict.fromkeys(sorted(told.values()), pa.string())
     n_fields = len(layout.names) + layout.is_trailing
-    found = columns_of(pa.py_buffer(whole), n_fields, kinds, delimiter.decode("latin-1"), has_nulls=True)
+    found = reader.columns_of(pa.py_buffer(whole), n_fields, kinds, delimiter.decode("latin-1"), has_nulls=True)
     return pa.table({name: found[place] for name, place in told.items()})
 
 
@@ -260,42 +250,31 @@ _STAMP = re.compile(columns.STAMP.encode())
 
 def _solved(lines: Lines, odd: Ints, layout: Layout) -> list[Found]:
     """What the odd lines hold, some of them together with the records beside them."""
-    recorded, found, taken = np.flatnonzero(lines.is_record), list[Found](), -1
+    recorded, found = np.flatnonzero(lines.is_record), list[Found]()
     n_before = np.searchsorted(recorded, odd)
     for run in np.split(odd, np.flatnonzero(np.diff(n_before)) + 1) if len(odd) else ():
         n_rows = int(np.searchsorted(recorded, run[0]))
         # Lines behind a record may go on with the text of its last column, and end with what looks like a whole one.
-        leads = n_rows > 0 and layout.kinds[-1].is_wide and recorded[n_rows - 1] > taken
+        leads = n_rows > 0 and layout.kinds[-1].is_wide and (not found or recorded[n_rows - 1] > found[-1][1])
         numbers = [*recorded[n_rows - leads : n_rows].tolist(), *run.tolist(), *recorded[n_rows : n_rows + 1].tolist()]
-        own = [lines.text(number, number) for number in numbers]
-        n_own = len(run) + leads
-        for first, last, what in resolve(own[:n_own], layout, own[n_own] if own[n_own:] else None):
-            if not leads or last > 0:
-                taken = numbers[last]
-                found.append((numbers[first], taken, what))
-    return found
-
-
-def resolve(lines: Sequence[bytes], layout: Layout, whole: bytes | None) -> list[Found]:
-    """What lines without their ends hold; whole: the record behind them, which may be the end of theirs.
-
-    Where it may be, it and they are set aside together, and the last of their lines is that record's.
-    """
-    found, at = list[Found](), 0
-    while at < len(lines):
-        if not lines[at].strip():
-            found.append((at, at, BLANK))
-        elif _is_header(lines[at], layout):
-            found.append((at, at, HEADER))
-        else:
-            found.append((at, *_record(lines, at, layout)))
-        at = found[-1][1] + 1
-    for place in range(max(len(found) - MAX_LOOSE, 0), len(found) if whole is not None else 0):
-        first, _, what = found[place]
-        if what == "too_few_fields":
-            together = solve(b"\n".join([*lines[first:], whole or b""]), layout)
-            if together not in (None, "joined_records"):
-                return [*found[:place], (first, len(lines), "ambiguous_fields")]
+        own, n_own, at = [lines.text(number, number) for number in numbers], len(run) + leads, 0
+        solved = list[Found]()
+        while at < n_own:
+            if not own[at].strip():
+                solved.append((at, at, BLANK))
+            elif _is_header(own[at], layout):
+                solved.append((at, at, HEADER))
+            else:
+                solved.append((at, *_record(own[:n_own], at, layout)))
+            at = solved[-1][1] + 1
+        # Where the whole record behind may be the end of theirs, it and they are set aside together.
+        for place in range(max(len(solved) - MAX_LOOSE, 0), len(solved) if own[n_own:] else 0):
+            first, _, what = solved[place]
+            if what == "too_few_fields" and solve(b"\n".join(own[first:]), layout) not in (None, "joined_records"):
+                solved[place:] = [(first, n_own, "ambiguous_fields")]
+                break
+        solved = solved[1:] if leads and solved[0][1] == 0 else solved
+        found += [(numbers[first], numbers[last], what) for first, last, what in solved]
     return found
 
 

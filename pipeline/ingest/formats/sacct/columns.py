@@ -134,13 +134,6 @@ _KINDS = {
     **{name: kind for kind, names in _UNREAD.items() for name in names.split()},
 }
 
-XDMOD = (
-    "JobID", "JobIDRaw", "Cluster", "Partition", "QOS", "Account", "Group", "GID", "User", "UID", "Submit", "Eligible",
-    "Start", "End", "Elapsed", "ExitCode", "State", "NNodes", "NCPUS", "ReqCPUS", "ReqMem", "ReqTRES", "AllocTRES",
-    "Timelimit", "NodeList", "JobName",
-)  # fmt: skip
-"""The columns of dumps made for Open XDMoD (its xdmod-slurm-helper), which have no header."""
-
 STATES = (
     "BOOT_FAIL", "CANCELLED", "COMPLETED", "CONFIGURING", "COMPLETING", "DEADLINE", "FAILED", "LAUNCH_FAILED",
     "NODE_FAIL", "OUT_OF_MEMORY", "PENDING", "POWER_UP_NODE", "PREEMPTED", "RECONFIG_FAIL", "REQUEUED", "REQUEUE_FED",
@@ -218,6 +211,15 @@ class Layout:
         return len(self.names) - (not self.is_trailing)
 
 
+_XDMOD = (
+    "jobid", "jobidraw", "cluster", "partition", "qos", "account", "group", "gid", "user", "uid", "submit", "eligible",
+    "start", "end", "elapsed", "exitcode", "state", "nnodes", "ncpus", "reqcpus", "reqmem", "reqtres", "alloctres",
+    "timelimit", "nodelist", "jobname",
+)  # fmt: skip
+XDMOD = Layout(_XDMOD, b"|", has_header=False)
+"""The columns of dumps made for Open XDMoD (its xdmod-slurm-helper), which have no header."""
+
+
 def find_layout(head: bytes, settings: IngestSettings, where: str) -> Layout:
     """The layout of a dump from its first bytes; InputError where it cannot be told, or names no job id."""
     first = first_line(head)
@@ -235,7 +237,7 @@ def find_layout(head: bytes, settings: IngestSettings, where: str) -> Layout:
     if settings.fields:
         return _told(settings.fields, asked, lines)
     if asked in (None, b"|") and lines and all(_fits_xdmod(line) for line in lines[:100]):
-        return Layout(tuple(name.lower() for name in XDMOD), b"|", is_trailing=False, has_header=False)
+        return XDMOD
     found = f"no column names in '{printable(first.decode('utf-8', 'backslashreplace'), 60)}'"
     raise InputError(where, found, EXPECTS, "set ingest.fields to the fields of the dump, in its order")
 
@@ -269,9 +271,8 @@ def header_layout(line: bytes, delimiter: bytes | None = None) -> Layout | None:
 
 def _names_no_id(line: bytes) -> bool:
     """Whether a line names columns of an accounting dump, and no job id among them."""
-    names = [name.decode().lower() for name in _NAME.findall(line)]
-    n_known = _n_known([_WIDTH.sub("", name) for name in names])
-    return not _TELLING.search(line) and len(names) > 2 and 2 * n_known > len(names) and _has_core(names)
+    names = list(map(column_name, _NAME.findall(line)))
+    return not _TELLING.search(line) and len(names) > 2 and 2 * _n_known(names) > len(names) and _has_core(names)
 
 
 def _n_known(names: Sequence[str]) -> int:
@@ -284,7 +285,7 @@ def looks_right(head: bytes) -> bool:
     if header_layout(first) is not None or _names_no_id(first) or _is_fixed_width(head):
         return True
     lines = _whole_lines(head)[:20]
-    return bool(lines) and (all(map(_fits_xdmod, lines)) or sum(_is_record(line) for line in lines) * 2 > len(lines))
+    return sum(_fits_xdmod(line) or _is_record(line) for line in lines) * 2 > len(lines)
 
 
 def told(head: bytes) -> set[str]:
@@ -355,9 +356,8 @@ def _lines(text: bytes) -> list[bytes]:
 
 def _fits_xdmod(line: bytes) -> bool:
     """Whether a line holds the columns of XDMOD, telling kinds of values where they belong."""
-    cells = line.split(b"|", len(XDMOD) - 1)
-    kinds = [kind_of(name.lower()) for name in XDMOD]
-    return len(cells) == len(XDMOD) and all(kind.fits(cell) for kind, cell in zip(kinds, cells, strict=True))
+    cells = line.split(b"|", len(_XDMOD) - 1)
+    return len(cells) == len(_XDMOD) and all(kind.fits(cell) for kind, cell in zip(XDMOD.kinds, cells, strict=True))
 
 
 _STATE = re.compile(rb"[A-Z_]{4,}(?: by \d+)?")

@@ -21,21 +21,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import arrow, texts
+from pipeline.arrays import texts
 from pipeline.ingest.formats.sacct import notes as notes_on_records
 from pipeline.ingest.formats.sacct import records
 from pipeline.ingest.formats.sacct.columns import COLUMNS, Kind, first_line, is_message
-from pipeline.ingest.reader import (
-    STEPS,
-    Chunk,
-    Layout,
-    Reader,
-    Remarks,
-    RepeatedKeyError,
-    unique_keys,
-    unreadable_row,
-    unreadable_table,
-)
+from pipeline.ingest.raw_table import RawTable
+from pipeline.ingest.reader import STEPS, Chunk, Layout, Reader, Remarks, RepeatedKeyError, unique_keys, unreadable_row
 from pipeline.ingest.sources import Source, byte_blocks, head
 from pipeline.ingest.values import decoded
 from pipeline.settings import IngestSettings, SiteSettings
@@ -348,7 +339,7 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
 def _chunk(found: Sequence[Element], n_bytes: int, context: records.Context, remarks: Remarks) -> Chunk:
     """Records typed as those of a text dump are, and the elements that could not be read."""
     # What the records tell, and the element of each.
-    cells, owners, unreadable = list[Cells](), list[Element](), list[tuple[Element, str]]()
+    cells, owners, unreadable = list[Cells](), list[Element](), list[dict[str, Any]]()
     for element in found:
         is_job = isinstance(element.value, dict) and {"job_id", "state", "time"} <= element.value.keys()
         reason = element.reason or ("" if is_job else NOT_A_JOB)
@@ -357,27 +348,19 @@ def _chunk(found: Sequence[Element], n_bytes: int, context: records.Context, rem
         except (ValueError, TypeError, AttributeError):
             own, reason = [], BAD_VALUE
         if reason:
-            unreadable.append((element, reason))
+            unreadable.append(unreadable_row(context.source, element.line, element.offset, reason, element.raw))
         cells += own
         owners += [element] * len(own)
         remarks[_CUT] += element.is_open
-    bad = np.zeros(len(cells), np.uint8)
     # Bytes that are no UTF-8 are written as escapes.
     rows = {
         what: texts([decoded(encoded(text)) if (text := own.get(what)) else None for own in cells]) for what in COLUMNS
     }
-    rows[records.LINE] = arrow(np.array([element.line for element in owners], np.int64))
-    jobs, steps = records.typed_records(pa.table(rows), 0, context, remarks, bad)
-    unreadable += [(owners[row], records.REASONS[bad[row] - 1]) for row in np.flatnonzero(bad).tolist()]
-    lost = unreadable_table(
-        [
-            unreadable_row(context.source, element.line, element.offset, reason, element.raw)
-            for element, reason in sorted(unreadable, key=lambda one: one[0].offset)
-        ]
-    )
+    line, offset = np.array([own[:2] for own in owners], np.int64).reshape(-1, 2).T
     lines = {"comment": n} if (n := remarks["messages"]) else {}
-    n_records = jobs.num_rows + steps.num_rows + sum(lines.values()) + lost.num_rows
-    return Chunk(jobs, lost, lines, n_records, n_bytes, remarks, parts=steps)
+    n_records = len(cells) + len(unreadable) + sum(lines.values())
+    raw = RawTable(pa.table(rows), line, offset, n_records, n_bytes, unreadable, lines)
+    return records.chunk_of(raw, lambda row: owners[row].raw, context, remarks)
 
 
 def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:

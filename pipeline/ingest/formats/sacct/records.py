@@ -11,22 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.arrays import CATEGORY, Bools, Floats, arrow, integers, nulls, one_piece, replaced, unknown, words_of
-from pipeline.ingest import values
+from pipeline.ingest import reader, slurm_texts, values
 from pipeline.ingest.formats.sacct import columns
 from pipeline.ingest.formats.sacct.columns import COLUMNS, STATES, Kind
+from pipeline.ingest.raw_table import RawTable
 from pipeline.ingest.reader import STEPS, Folded, Remarks, by_word, categories, constant, jobs_table, real, whole
-from pipeline.ingest.slurm_texts import (
-    CPUS,
-    NO_COUNT,
-    NODES,
-    asked_s_of,
-    counted,
-    exit_code,
-    gpu_type,
-    gpus_of,
-    noted_by_of,
-    noted_s_of,
-)
 from pipeline.ingest.sources import Source
 from pipeline.ingest.values import JOB, NODE, PROCESSOR, Bytes, Memory, Typed, truths
 from pipeline.large_tables import connected
@@ -41,7 +30,7 @@ CODE = {reason: code for code, reason in enumerate(REASONS, 1)}
 """A reason as a number; 0: the record is good so far."""
 
 LINE = "line"
-"""A column of raw tables beside those of COLUMNS: where a record's first line is."""
+"""Where a record's first line is: a column of some records beside those of COLUMNS."""
 
 ZONE, STATE, CLUSTER = "zone ", "state ", "cluster "
 """What remarks on the zone of local times, on a state and on a cluster begin with; its name follows."""
@@ -170,7 +159,7 @@ def _counts(words: pa.Array) -> Typed:
 
 def _exit_codes(words: pa.Array) -> Typed:
     """The code, 128 + signal where one ended it."""
-    codes = by_word(categories(words, str), exit_code)
+    codes = by_word(categories(words, str), slurm_texts.exit_code)
     return Typed(codes, np.isnan(codes), np.isnan(codes) & ~nulls(words))
 
 
@@ -183,14 +172,15 @@ _TYPED: Mapping[Kind, Callable[..., Typed]] = {
 }
 
 
-def typed_records(
-    rows: pa.Table, first_line: int, context: Context, remarks: Remarks, bad: Bytes
-) -> tuple[pa.Table, pa.Table]:
-    """Jobs (JOBS and EXTRAS), and STEPS. Records that cannot be typed are in neither table, and marked in `bad`."""
-    ids = one_piece(rows["id"])
-    if "raw_id" in rows.column_names:
-        is_other = pc.and_(pc.not_equal(rows["raw_id"], ids), pc.utf8_is_digit(ids))
-        bad[truths(is_other) & (bad == 0)] = CODE["shifted_fields"]
+def chunk_of(raw: RawTable, shown: Callable[[int], bytes], context: Context, remarks: Remarks) -> reader.Chunk:
+    """Records as jobs (JOBS and EXTRAS) and STEPS; those that cannot be typed are UNREADABLE.
+
+    raw: texts by what they tell (COLUMNS). shown: a record as it stands in the source.
+    """
+    ids, bad = one_piece(raw.rows["id"]), np.zeros(len(raw.rows), np.uint8)
+    if "raw_id" in raw.rows.column_names:
+        is_other = pc.and_(pc.not_equal(raw.rows["raw_id"], ids), pc.utf8_is_digit(ids))
+        bad[truths(is_other)] = CODE["shifted_fields"]
     # What the ids name: the job, its array, its heterogeneous job, the step.
     named = {"job_id": ids} | dict.fromkeys(("array_id", "het_id", "step"), unknown(len(ids), pa.string()))
     is_odd = ~truths(pc.match_substring_regex(ids, f"^{_NUMBER}$"))
@@ -199,7 +189,8 @@ def typed_records(
         for name, column in named.items():
             part = pc.struct_field(parts, name)
             named[name] = pc.replace_with_mask(column, arrow(is_odd), pc.if_else(pc.equal(part, ""), None, part))
-    for name, column in named.items():
+    rows = raw.rows
+    for name, column in (named | {LINE: arrow(raw.line)}).items():
         rows = rows.append_column(name, column)
     is_named, is_step = ~nulls(named["job_id"]), ~nulls(named["step"])
     bad[~is_named & (bad == 0)] = CODE["no_job_id"]
@@ -207,18 +198,24 @@ def typed_records(
     for chosen, typed, said in ((is_named & ~is_step, _jobs, remarks), (is_named & is_step, _steps, Remarks())):
         own = rows if chosen.all() else rows.filter(arrow(chosen)).combine_chunks()
         fields = Fields(own, context, said, bad[chosen])
-        table = typed(fields, first_line)
+        table = typed(fields)
         tables.append(table.filter(arrow(fields.bad == 0)) if fields.bad.any() else table)
         bad[chosen] = fields.bad
+    unreadable = list(raw.unreadable)
+    for row in np.flatnonzero(bad).tolist():
+        where, reason = (int(raw.line[row]), int(raw.offset[row])), REASONS[bad[row] - 1]
+        unreadable.append(reader.unreadable_row(context.source, *where, reason, shown(row)))
+    unreadable.sort(key=lambda one: (one["source_line"], one["byte_offset"]))
     jobs, steps = tables
-    return jobs, steps
+    lost = reader.unreadable_table(unreadable)
+    return reader.Chunk(jobs, lost, raw.lines, raw.n_lines, raw.n_bytes, remarks, parts=steps)
 
 
 _CATEGORIES = ("cluster", "user", "user_group", "account", "queue", "qos")
 _TEXTS = ("job_id", "job_name", "comment", "submit_line", "work_dir")
 
 
-def _jobs(fields: Fields, first_line: int) -> pa.Table:
+def _jobs(fields: Fields) -> pa.Table:
     """JOBS and EXTRAS of records of jobs."""
     n, context = len(fields.rows), fields.context
     typed = {what: fields.category(what) for what in _CATEGORIES} | {what: fields.text(what) for what in _TEXTS}
@@ -234,12 +231,12 @@ def _jobs(fields: Fields, first_line: int) -> pa.Table:
         "attempt_key": fields.typed("attempt_key").arrow(),
         "site": constant(context.site.name, n),
         "source_file": constant(context.source.label, n),
-        "source_line": arrow(integers(fields.rows[LINE])[0] + first_line),
+        "source_line": one_piece(fields.rows[LINE]),
     }
     return jobs_table(n, **typed)
 
 
-def _steps(fields: Fields, _first_line: int) -> pa.Table:
+def _steps(fields: Fields) -> pa.Table:
     """STEPS. The exit code of .batch and .extern is the job's own and not one of its steps'."""
     is_own = truths(pc.match_substring_regex(fields.text("step"), "^[0-9i]"))
     found = {
@@ -272,20 +269,19 @@ def _sizes(fields: Fields) -> dict[str, pa.Array]:
     number["nodes"] *= np.where(number["procs"] == 0, 0.0, 1.0)
     allocated, requested = fields.category("alloc_tres"), fields.category("req_tres")
     if fields.has("req_tres") and not fields.has("requested_nodes"):
-        asked = by_word(requested, partial(counted, NODES))
-        number["requested_nodes"] = np.where(asked == NO_COUNT, np.nan, asked)
-    for pattern, name in ((CPUS, "procs"), (NODES, "nodes")):
+        number["requested_nodes"] = by_word(requested, partial(slurm_texts.resource, "nodes"))
+    for name in ("procs", "nodes"):
         # In a text, where two columns tell different numbers of what Slurm writes from one, fields are shifted.
-        other = by_word(allocated, partial(counted, pattern))
+        other = by_word(allocated, partial(slurm_texts.resource, name, odd=-1.0))
         is_other = ~np.isnan(other) & ~np.isnan(number[name]) & (other != number[name])
         fields.mark(is_other & fields.context.is_text, "shifted_fields")
-    listed = by_word(allocated, gpus_of)
-    gpus = values.first_known(listed, by_word(requested, gpus_of))
+    listed = by_word(allocated, slurm_texts.gpus_of)
+    gpus = values.first_known(listed, by_word(requested, slurm_texts.gpus_of))
     gpu_types = pa.nulls(len(gpus), CATEGORY)
     if (gpus > 0).any():
         # As allocated, else as asked for.
         text = pc.if_else(arrow(~np.isnan(listed)), allocated.cast(pa.string()), requested.cast(pa.string()))
-        gpu_types = categories(pc.if_else(arrow(gpus > 0), text, None), lambda word: gpu_type(word) or None)
+        gpu_types = categories(pc.if_else(arrow(gpus > 0), text, None), lambda word: slurm_texts.gpu_type(word) or None)
     given, placed, asked, asked_nodes = map(values.positive, number.values())
     procs = values.first_known(asked, given)
     memory = fields.memory("requested_mem")
@@ -332,11 +328,11 @@ def _limits(fields: Fields) -> dict[str, pa.Array]:
         limit_s = fields.floats("requested_s")
     fields.mark(limit_s < 0, "not_a_duration")
     comments = fields.category("admin_comment")
-    asked_s, set_s = (by_word(comments, value_of) for value_of in (asked_s_of, noted_s_of))
+    asked_s, set_s = (by_word(comments, value_of) for value_of in (slurm_texts.asked_s_of, slurm_texts.noted_s_of))
     # The guard raises a limit up to what was asked for; below or beyond, somebody else has changed it.
     is_others = (limit_s < set_s) | (limit_s > asked_s)
     set_s[is_others], asked_s[is_others] = np.nan, np.nan
-    by = categories(comments, noted_by_of)
+    by = categories(comments, slurm_texts.noted_by_of)
     return {
         "requested_s": real(values.first_known(asked_s, limit_s)),
         "limit_set_s": real(set_s),
