@@ -44,11 +44,11 @@ BLOCK_BYTES = 1 << 22
 """Read at a time: what a block's spans and values take is some times that, and stays in the processor's reach."""
 
 HEADER, BLANK, MESSAGE = "header", "blank", "comment"
-_NO_RECORD = (HEADER, BLANK)
+_NO_RECORD = (HEADER, BLANK, MESSAGE)
 
 Cells = list[bytes | None]
 Found = tuple[int, int, Cells | str]
-"""First and last line of a record, and its cells; or why it has none, HEADER and BLANK too."""
+"""First and last line of a record, and its cells; or why it has none, the kinds of _NO_RECORD too."""
 
 
 class Lines(NamedTuple):
@@ -64,21 +64,6 @@ class Lines(NamedTuple):
         return self.data[self.start[first] : self.end[last]]
 
 
-class Scanned(NamedTuple):
-    """Records as texts by what they tell, with LINE; what could not be read; how many other lines, by what they are.
-
-    put_together: the last line of each record that takes several or holds the delimiter, by its first line. other: the
-    layout that the line behind these names, if there is one.
-    """
-
-    lines: Lines
-    rows: pa.Table
-    unreadable: list[tuple[int, int, str]]
-    others: Counter[str]
-    put_together: dict[int, int]
-    other: Layout | None = None
-
-
 def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterator[Chunk]:
     """A dump's chunks; InputError where the source is no dump, names no job ids, or is damaged."""
     context, start = Context(source, site, settings), head(source)
@@ -88,89 +73,77 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
     for block in line_blocks(source, BLOCK_BYTES, lambda data: last_start(data, layouts[-1])):
         rest = block
         while rest.data:
-            scanned = scan(rest.data, layouts[-1], is_last_whole=settings.last_line == "take")
-            n_lines, n_bytes = len(scanned.lines.start), len(scanned.lines.data)
+            rows, lines = _plain(rest.data, layouts[-1])
+            n_lines, n_bytes, other = _up_to_other_columns(lines, layouts[-1])
             if n_bytes:
-                yield _chunk(scanned, Block(scanned.lines.data, rest.line, rest.offset, n_lines), context)
-            if scanned.other:
-                layouts.append(scanned.other)
+                part = Block(rest.data[:n_bytes], rest.line, rest.offset, n_lines)
+                own = Lines(part.data, lines.start[:n_lines], lines.end[:n_lines], lines.is_record[:n_lines])
+                yield _chunk(part, own, rows.slice(0, int(own.is_record.sum())), layouts[-1], context)
+            layouts.append(other)
             rest = Block(rest.data[n_bytes:], rest.line + n_lines, rest.offset + n_bytes, rest.n_lines - n_lines)
 
 
-def _chunk(scanned: Scanned, block: Block, context: Context) -> Chunk:
-    """A block's records typed, and the account of its lines."""
-    lines, line, remarks = scanned.lines, integers(scanned.rows[LINE])[0], Remarks()
+def _up_to_other_columns(lines: Lines, layout: Layout) -> tuple[int, int, Layout]:
+    """How many lines and bytes come before a line that names other columns, and the layout from there on."""
+    for line in np.flatnonzero(~lines.is_record).tolist():
+        text = lines.text(line, line)
+        if b"job" in text[:65536].lower() and layout.delimiter in text:
+            other = columns.header_layout(text)
+            if other is not None and (other.names, other.delimiter) != (layout.names, layout.delimiter):
+                return line, int(lines.start[line]), other
+    return len(lines.start), len(lines.data), layout
+
+
+def _chunk(block: Block, lines: Lines, rows: pa.Table, layout: Layout, context: Context) -> Chunk:
+    """The records of a block, those that are one as they stand in `rows`, and the account of its lines."""
+    found, is_taken = _solved(lines, layout), np.zeros(len(lines.start), np.bool_)
+    for first, last, _ in found:
+        is_taken[first : last + 1] = True
+    if context.settings.last_line == "set_aside" and not block.data.endswith(b"\n"):
+        # Only the source's last line can lack its end. 36 of 3600 is a number too: nothing else tells that it was cut.
+        end = len(is_taken) - 1
+        found += [] if is_taken[end] else [(end, end, "")]
+        found = [one if one[1] < end or one[2] in _NO_RECORD else (one[0], end, "cut_off") for one in found]
+        is_taken[end] = True
+    others = Counter(what for _, _, what in found if isinstance(what, str) and what in _NO_RECORD)
+    others["continued"] = int(is_taken.sum()) - len(found)
+    records = {first: (last, what) for first, last, what in found if not isinstance(what, str)}
+    if is_taken.any():
+        rows = rows.filter(arrow(~is_taken[integers(rows[LINE])[0]]))
+    if records:
+        own = {
+            what: texts([decoded(cell) if (cell := cells[column]) else None for _, cells in records.values()])
+            for what, column in layout.sources.items()
+        }
+        both = pa.concat_tables([rows, pa.table(own | {LINE: arrow(np.array([*records]))})]).combine_chunks()
+        rows = both.take(pc.sort_indices(both, [(LINE, "ascending")]))
+    line, remarks = integers(rows[LINE])[0], Remarks()
     unreadable = [
         unreadable_row(
-            context.source, block.line + first, block.offset + int(lines.start[first]), reason, lines.text(first, last)
+            context.source, block.line + first, block.offset + int(lines.start[first]), what, lines.text(first, last)
         )
-        for first, last, reason in scanned.unreadable
+        for first, last, what in found
+        if isinstance(what, str) and what not in _NO_RECORD
     ]
     raw = RawTable(
-        scanned.rows.drop_columns(LINE), block.line + line, block.offset + lines.start[line], block.n_lines,
-        len(block.data), unreadable, {name: n for name, n in scanned.others.items() if n},
+        rows.drop_columns(LINE), block.line + line, block.offset + lines.start[line], block.n_lines, len(block.data),
+        unreadable, {name: n for name, n in others.items() if n},
     )  # fmt: skip
-    chunk = chunk_of(
-        raw, lambda row: lines.text(line[row], scanned.put_together.get(line[row], line[row])), context, remarks
-    )
-    there, n_jobs = set(scanned.rows.column_names), chunk.jobs.num_rows
+
+    def shown(row: int) -> bytes:
+        first = int(line[row])
+        return lines.text(first, records[first][0] if first in records else first)
+
+    chunk = chunk_of(raw, shown, context, remarks)
+    there, n_jobs = set(rows.column_names), chunk.jobs.num_rows
     remarks.update({f"{_MISSING}{name}": n_jobs for name, (tells, _) in _COSTS.items() if not tells & there})
-    remarks["put_together"] += len(scanned.put_together)
-    remarks["messages"] += scanned.others[MESSAGE]
+    remarks.update({"put_together": len(records), "messages": others[MESSAGE]})
     return chunk
 
 
 # ---------------- the records of a block
 
 _NEAR_LINES = 64
-
-
-def scan(data: bytes, layout: Layout, *, is_last_whole: bool) -> Scanned:
-    """The records of some lines, up to one that names other columns.
-
-    is_last_whole: whether a last line without its end is read. Only the source's last line can lack it. 36 of 3600 is a
-    number too, so nothing else tells a cut line from a whole one.
-    """
-    rows, lines = _plain(data, layout)
-    odd = np.flatnonzero(~lines.is_record)
-    for line in odd.tolist():
-        text = lines.text(line, line)
-        if b"job" in text[:65536].lower() and layout.delimiter in text:
-            other = columns.header_layout(text)
-            if other is not None and (other.names, other.delimiter) != (layout.names, layout.delimiter):
-                before = scan(data[: lines.start[line]], layout, is_last_whole=True)
-                return before._replace(other=other)
-    says = np.array([columns.is_message(lines.text(line, line)[:16]) for line in odd.tolist()], np.bool_)
-    found = _solved(lines, odd[~says], layout) if len(odd) else []
-    is_taken = np.zeros(len(lines.start), np.bool_)
-    for first, last, _ in found:
-        is_taken[first : last + 1] = True
-    is_taken[odd[says]] = False
-    end = len(is_taken) - 1
-    if not is_last_whole and not data.endswith(b"\n"):
-        if lines.is_record[end] and not is_taken[end]:
-            found.append((end, end, ""))
-            is_taken[end] = True
-        if found and found[-1][1] == end and found[-1][2] not in _NO_RECORD:
-            found[-1] = (found[-1][0], end, "cut_off")
-    records = {first: what for first, _, what in found if not isinstance(what, str)}
-    unreadable = [
-        (first, last, what) for first, last, what in found if isinstance(what, str) and what not in _NO_RECORD
-    ]
-    others = Counter(what for _, _, what in found if isinstance(what, str) and what in _NO_RECORD)
-    others["continued"] = int(is_taken.sum()) - len(found)
-    others[MESSAGE] = int(says.sum())
-    if is_taken.any():
-        rows = rows.filter(arrow(~is_taken[integers(rows[LINE])[0]]))
-    if records:
-        own = {
-            what: texts([decoded(cell) if (cell := cells[column]) else None for cells in records.values()])
-            for what, column in layout.sources.items()
-        }
-        both = pa.concat_tables([rows, pa.table(own | {LINE: arrow(np.array([*records]))})]).combine_chunks()
-        rows = both.take(pc.sort_indices(both, [(LINE, "ascending")]))
-    put_together = {first: last for first, last, what in found if first in records}
-    return Scanned(lines, rows, unreadable, others, put_together)
 
 
 def last_start(data: bytes, layout: Layout) -> int:
@@ -248,9 +221,11 @@ MAX_LOOSE = 8
 _STAMP = re.compile(columns.STAMP.encode())
 
 
-def _solved(lines: Lines, odd: Ints, layout: Layout) -> list[Found]:
-    """What the odd lines hold, some of them together with the records beside them."""
-    recorded, found = np.flatnonzero(lines.is_record), list[Found]()
+def _solved(lines: Lines, layout: Layout) -> list[Found]:
+    """What the lines hold that are no record, some of them together with the records beside them."""
+    odd = np.flatnonzero(~lines.is_record)
+    says = np.array([columns.is_message(lines.text(line, line)[:16]) for line in odd.tolist()], np.bool_)
+    recorded, found, odd, said = np.flatnonzero(lines.is_record), list[Found](), odd[~says], odd[says]
     n_before = np.searchsorted(recorded, odd)
     for run in np.split(odd, np.flatnonzero(np.diff(n_before)) + 1) if len(odd) else ():
         n_rows = int(np.searchsorted(recorded, run[0]))
@@ -275,7 +250,7 @@ def _solved(lines: Lines, odd: Ints, layout: Layout) -> list[Found]:
                 break
         solved = solved[1:] if leads and solved[0][1] == 0 else solved
         found += [(numbers[first], numbers[last], what) for first, last, what in solved]
-    return found
+    return [*found, *((line, line, MESSAGE) for line in said.tolist())]
 
 
 def _is_header(line: bytes, layout: Layout) -> bool:
