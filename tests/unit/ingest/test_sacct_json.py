@@ -271,6 +271,16 @@ def test_a_document_cut_in_the_middle_is_read_as_far_as_it_goes_and_said(tmp_pat
     assert any("end in the middle" in note for note in report.notes)
 
 
+def test_a_job_behind_a_missing_comma_is_set_aside(tmp_path: Path) -> None:
+    data = document(*[old_job(job_id=n + 1) for n in range(3)], indent=None)
+    data = data.replace(b', {"account": "physics", "comment"', b' {"account": "physics", "comment"', 1)
+    jobs, unreadable, report = read(tmp_path, data)
+    assert jobs["job_id"].to_pylist() == ["1", "3"]
+    row = unreadable.to_pylist()[0]
+    assert (row["reason"], row["raw"][:10]) == ("not_json", '{"account"')
+    report.check()
+
+
 def test_two_documents_in_one_file_are_both_read(tmp_path: Path) -> None:
     jobs, _, _ = read(tmp_path, document(old_job()) + b"\n" + document(old_job(job_id=8)))
     assert jobs["job_id"].to_pylist() == ["7", "8"]

@@ -310,13 +310,13 @@ def solve(text: bytes, layout: Layout) -> Cells | str | None:
     spans = None if is_cut or b"\0" in text else _spans(tokens, layout)
     if spans is None:
         return None
+    n, surplus, fits = len(spans), len(tokens) - len(spans), layout.fits
     cells = [layout.delimiter.join(tokens[slice(*own.pop())]) if len(own) == 1 else None for own in spans]
-    is_text = [layout.delimiter in cell or b"\n" in cell if cell else False for cell in cells]
-    if any(_STAMP.search(cell) for cell, is_searched in zip(cells, is_text, strict=True) if cell and is_searched):
+    texts = [cell for cell in cells if cell and (b"\n" in cell or (surplus and layout.delimiter in cell))]
+    if any(map(_STAMP.search, texts)):
         return "joined_records"
     # Columns before `end` fit as they stand, and those from `begin` on where the surplus comes before them: it may be
     # damage that came in anywhere between the two, beside a text that holds no delimiter.
-    n, surplus, fits = len(spans), len(tokens) - len(spans), layout.fits
     end = next((column for column in range(n) if not fits[column](tokens[column])), n)
     begin = next((column + 1 for column in reversed(range(n)) if not fits[column](tokens[column + surplus])), 0)
     for column in range(begin, end):
@@ -334,7 +334,8 @@ def _spans(tokens: Sequence[bytes], layout: Layout) -> list[set[tuple[int, int]]
     for column, (kind, fits) in enumerate(zip(layout.kinds, layout.fits, strict=True)):
         ways = ((low, high) for low in reached for high in (range(low, surplus + 1) if kind.is_wide else (low,)))
         own = {(column + low, column + high + 1) for low, high in ways}
-        spans.append({span for span in own if fits(layout.delimiter.join(tokens[slice(*span)]))})
+        is_any = kind.is_text and layout.is_quoted and not surplus
+        spans.append({span for span in own if is_any or fits(layout.delimiter.join(tokens[slice(*span)]))})
         reached = {end - column - 1 for _, end in spans[-1]}
     ends = {len(tokens)}
     for column, own in reversed([*enumerate(spans)]):

@@ -14,7 +14,7 @@ from pipeline.arrays import CATEGORY, Bools, Floats, arrow, integers, nulls, one
 from pipeline.ingest import reader, slurm_texts, values
 from pipeline.ingest.formats.sacct import columns
 from pipeline.ingest.formats.sacct.columns import COLUMNS, STATES, Kind
-from pipeline.ingest.raw_table import RawTable
+from pipeline.ingest.raw_table import INSTANTS, RawTable
 from pipeline.ingest.reader import STEPS, Folded, Remarks, by_word, categories, constant, jobs_table, real, whole
 from pipeline.ingest.sources import Source
 from pipeline.ingest.values import JOB, NODE, PROCESSOR, Bytes, Memory, Typed, truths
@@ -87,10 +87,6 @@ class Fields:
             is_other = by_word(found, lambda word: word in STATES or _STAMP.fullmatch(word) is not None) == 1
             self.mark(is_other, "shifted_fields")
         return found
-
-    def by_word(self, what: str, value_of: Callable[[str], float | None]) -> Floats:
-        """A function's value of each text, which it sees once; NaN where there is no text, or None."""
-        return by_word(self.category(what), value_of)
 
     def typed(self, what: str, **options: Any) -> Typed:
         """The values of a column of durations, counts, sizes, energies or exit codes."""
@@ -353,7 +349,6 @@ def _state_name(text: str) -> str:
     return fitting[0] if len(fitting) == 1 else stem
 
 
-_INSTANTS = ("submit_s", "eligible_s", "start_s", "end_s")
 _CLOCK_S = 1.0
 """Slurm's Elapsed is End - Start - Suspended to the second."""
 
@@ -364,7 +359,7 @@ def _times(fields: Fields) -> dict[str, pa.Array]:
     runtime_s is Elapsed; in a dump without that column it is End - Start - Suspended. A start or end that came twice
     when clocks went back is the one that agrees with Elapsed; the first where both do, or none.
     """
-    times = {name: fields.instants(name) for name in _INSTANTS}
+    times = {name: fields.instants(name) for name in INSTANTS}
     suspended_s, elapsed_s = fields.floats("suspended_s"), fields.floats("runtime_s")
     start, end = times["start_s"], times["end_s"]
     start_s, end_s, is_settled = values.settled(start, end, elapsed_s + np.nan_to_num(suspended_s), _CLOCK_S)
