@@ -61,53 +61,46 @@ def live(
     where sacct is not there, fails, or is silent for longer than SACCT_TIMEOUT_S.
     """
     known = {name: value for name, value in environment.items() if name not in _UNSET} | _PINNED
+    since, until = (
+        datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%S") for at_s in (window.since_s, window.until_s)
+    )
+    if since >= until:
+        raise InputError("--since", since, f"an instant before {until}")
     delimiter = "\x1f" + token.hex()
-    command = (settings.sacct_command, *_arguments(offered(settings, known), window, delimiter, cluster))
-    program = Program(command, known, SACCT_TIMEOUT_S, _DO)
-    records = ReadOnce(BufferedReader(program))
-    reading = {"format": "sacct", "delimiter": delimiter}
-    try:
+    command = (
+        settings.sacct_command, "--allusers", "--duplicates", "--parsable2", "--noconvert", f"--delimiter={delimiter}",
+        f"--starttime={since}", f"--endtime={until}", f"--format={','.join(offered(settings, known))}",
+        *([f"--clusters={cluster}"] if cluster else []),
+    )  # fmt: skip
+    with Program(command, known, SACCT_TIMEOUT_S, _DO) as program:
+        records = ReadOnce(BufferedReader(program))
         yield (
             Source(Path("sacct"), "sacct", opened=lambda: cast(BinaryIO, records.view())),
             site.model_copy(update={"timezone": "UTC"}),
-            settings.model_copy(update=reading),
+            settings.model_copy(update={"format": "sacct", "delimiter": delimiter}),
         )
-    finally:
-        program.close()
 
 
 def offered(settings: IngestSettings, environment: Mapping[str, str]) -> tuple[str, ...]:
     """What the reader of sacct's text reads (COLUMNS) and this sacct offers, as it spells that; free text stands first.
 
-    Of several fields that tell the same the best is asked for, but of ids all. InputError where too few are offered.
+    Of several fields that tell the same the best is asked for. InputError where too few are offered.
     """
     # Not at the top: the reader brings numba, which `apply` and `when` do without.
     from pipeline.ingest.formats.sacct.columns import COLUMNS  # noqa: PLC0415
 
     said = run((settings.sacct_command, "--helpformat"), environment, _HELP_TIMEOUT_S, _DO)
     spelt = {word.lower(): word for word in said.decode("utf-8", "replace").split()}
-    offers = {what: [spelt[name] for name in column.names if name in spelt] for what, column in COLUMNS.items()}
-    first, *raw_ids = offers.pop("id") or [""]
-    in_order = sorted((what for what in offers if offers[what]), key=lambda what: not COLUMNS[what].kind.is_text)
-    fields = tuple(dict.fromkeys([first, *(offers[what][0] for what in in_order), *raw_ids]))
-    if not (first and {"submit_s", "state"} <= set(in_order)):
+    offers = {
+        what: next(spelt[name] for name in column.names if name in spelt)
+        for what, column in COLUMNS.items()
+        if not spelt.keys().isdisjoint(column.names)
+    }
+    in_order = sorted(offers, key=lambda what: (what != "id", not COLUMNS[what].kind.is_text))
+    if not {"id", "submit_s", "state"} <= set(offers):
         found = f"no field list from --helpformat ('{printable(said[:60].decode('utf-8', 'replace'))}')"
         raise InputError(printable(settings.sacct_command), found, "JobID, Submit, State and more", _DO)
-    return fields
-
-
-def _arguments(fields: tuple[str, ...], window: Window, delimiter: str, cluster: str | None = None) -> tuple[str, ...]:
-    if window.since_s >= window.until_s:
-        raise InputError("--since", _instant(window.since_s), f"an instant before {_instant(window.until_s)}")
-    return (
-        "--allusers", "--duplicates", "--parsable2", "--noconvert", f"--delimiter={delimiter}",
-        f"--starttime={_instant(window.since_s)}", f"--endtime={_instant(window.until_s)}",
-        f"--format={','.join(fields)}", *([f"--clusters={cluster}"] if cluster else []),
-    )  # fmt: skip
-
-
-def _instant(epoch_s: int) -> str:
-    return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return tuple(dict.fromkeys(offers[what] for what in in_order))
 
 
 def run(
@@ -130,7 +123,7 @@ class Program(RawIOBase):
         given: str | None = None,
     ) -> None:  # fmt: skip
         self._command, self._environment, self._timeout_s, self._do = command, environment, timeout_s, do
-        self._given, self._errors, self._is_over = given or "", _unnamed_file("errors"), False
+        self._given, self._errors = given or "", _unnamed_file("errors")
         self._process: subprocess.Popen[bytes] | None = None
 
     def readable(self) -> bool:
@@ -138,8 +131,6 @@ class Program(RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         """Waits for the next output, up to the buffer's size; 0 only where the program has ended well."""
-        if self._is_over:
-            return 0
         process = self._process = self._process or self._start()
         assert process.stdout is not None  # nosec B101 # for the type checker
         if not select.select([process.stdout], [], [], self._timeout_s)[0]:
@@ -152,13 +143,12 @@ class Program(RawIOBase):
                 raise self._failed("an output that ended before the program did") from None
             if code:
                 raise self._failed(f"signal {-code}" if code < 0 else f"exit code {code}")
-            self._is_over = True
         buffer[: len(data)] = data
         return len(data)
 
     def close(self) -> None:
         """End the program, where it still runs, and what it has started."""
-        process, self._process, self._is_over = self._process, None, True
+        process, self._process = self._process, None
         if process is not None:
             # Its group, because sacct may be a script that has started the real one; gone already is as good.
             if process.poll() is None:

@@ -2,10 +2,6 @@
 
 import re
 
-NO_COUNT = -1.0
-"""Stands where a TRES string counts what is no number."""
-
-
 _CODE_AND_SIGNAL = re.compile(r"([0-9]{1,10})(?::([0-9]{0,9}))?")
 
 
@@ -58,26 +54,19 @@ def gpu_type(text: str) -> str:
     return "+".join(sorted({found[1] for found in map(_TYPE.match, text.split(",")) if found}))
 
 
-NODES, CPUS = (re.compile(rf"(?:^|,){name}=([^,]*)") for name in ("node", "cpu"))
-
-
-def counted(pattern: re.Pattern[str], text: str) -> float | None:
-    """What a TRES string counts; None where it does not tell, or tells a rounded number; NO_COUNT for what is none."""
-    found = pattern.search(text)
-    if found is None or found[1].endswith("K"):
-        return None
-    return int(found[1]) if re.fullmatch("[0-9]{1,9}", found[1]) else NO_COUNT
-
-
 _RESOURCES = {"procs": "1|cpu", "nodes": "4|node", "gpus": "1001|gres/gpu"}
 """slurmdb.h, enum tres_types_t; from 1001 on come a site's own resources, of which GPUs nearly always are the first."""
 
 
-def resource(target: str, text: str) -> float | None:
-    """Processors, nodes or GPUs of a TRES string with names, or with slurmdbd's ids; None where it does not tell."""
-    names = _RESOURCES[target.removeprefix("requested_")]
-    found = re.search(rf"(?:^|,)(?:{names})=([0-9]{{1,15}})(?=,|$)", text)
-    return int(found[1]) if found else (0 if target == "gpus" and "=" in text else None)
+def resource(target: str, text: str, odd: float | None = None) -> float | None:
+    """Processors, nodes or GPUs of a TRES string with names, or with slurmdbd's ids; None where it does not tell, or
+    tells a rounded number. odd: what a count is that is no number."""
+    found = re.search(rf"(?:^|,)(?:{_RESOURCES[target.removeprefix('requested_')]})=([^,]*)", text)
+    if found is None:
+        return 0 if target == "gpus" and "=" in text else None
+    if re.fullmatch("[0-9]{1,15}", found[1]):
+        return int(found[1])
+    return None if found[1].endswith("K") else odd
 
 
 # ---------------- our comment about a limit

@@ -197,6 +197,13 @@ def test_headers_again_and_another_header(tmp_path: Path) -> None:
     assert (read.jobs[-1]["runtime_s"], read.lines["header"]) == (86401.0, 3)
 
 
+def test_a_quoted_name_may_hold_a_blank_and_a_time(tmp_path: Path) -> None:
+    name, row = "a,2026-03-01T10:00:00", ROW.replace("|", ",")
+    row = row.replace("hello", f'"{name}"').replace("ada", '"ada l"')
+    job = Read(tmp_path, f"{NAMES.replace('|', ',')}\n{row}\n").job
+    assert (job["job_name"], job["user"]) == (name, "ada l")
+
+
 def test_comma_separated_export_with_quotes(tmp_path: Path) -> None:
     names = "JobID,User,Timelimit,ReqCPUS,Start,ElapsedRaw,State,JobName"
     row = '5,u1,172800.0,10,2019-01-01 08:55:56,99825.0,COMPLETED,"a, ""b"""'

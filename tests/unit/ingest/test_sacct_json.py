@@ -13,9 +13,7 @@ from pipeline.errors import InputError
 from pipeline.ingest import ingest
 from pipeline.ingest.formats.sacct.json_reader import (
     SACCT_JSON,
-    BadValueError,
     Element,
-    Progress,
     elements,
     exit_code,
     job_id,
@@ -108,9 +106,8 @@ def read(folder: Path, data: bytes, **settings: object):
     return ingest([path], SiteSettings(name="c"), IngestSettings(**settings))
 
 
-def split(data: bytes, size: int) -> tuple[list[Element], Progress]:
-    progress = Progress()
-    return list(elements(cut(data, size), progress)), progress
+def split(data: bytes, size: int) -> list[Element]:
+    return [element for _, found in elements(cut(data, size)) for element in found]
 
 
 def cut(data: bytes, size: int) -> Iterator[bytes]:
@@ -163,7 +160,7 @@ def test_numbers_are_plain_or_wrapped(value: object, expected: int | None) -> No
 
 @pytest.mark.parametrize("value", [True, "5", [5], {"number": "5"}, float("nan")])
 def test_what_is_no_number_is_refused(value: object) -> None:
-    with pytest.raises(BadValueError):
+    with pytest.raises(ValueError, match="value_of_wrong_kind"):
         number(value)
 
 
@@ -222,9 +219,9 @@ def test_any_cut_gives_the_same_elements(size: int, indent: int | None) -> None:
     names = ['a"},{"account":"x', "new\nline", "}, {", "\\", 'x\\"', "ü|\x1f", "]}"]
     jobs = [old_job(job_id=n + 1, name=name) for n, name in enumerate(names)]
     data = document(*jobs, indent=indent)
-    found, progress = split(data, size)
+    found = split(data, size)
     assert [element.value for element in found] == jobs
-    assert not progress.is_cut
+    assert not any(element.is_open for element in found)
     assert all(data[e.offset : e.offset + 1] == b"{" and data.count(b"\n", 0, e.offset) + 1 == e.line for e in found)
 
 
@@ -234,7 +231,7 @@ def test_damage_is_no_exception_and_costs_few_jobs(data: st.DataObject) -> None:
     whole = document(*[old_job(job_id=n + 1) for n in range(6)])
     at = data.draw(st.integers(0, len(whole) - 1))
     damaged = whole[:at] + data.draw(st.binary(max_size=3)) + whole[at + data.draw(st.integers(0, 3)) :]
-    found, _ = split(damaged, data.draw(st.integers(100, 5000)))
+    found = split(damaged, data.draw(st.integers(100, 5000)))
     good = [e for e in found if isinstance(e.value, dict) and "job_id" in e.value]
     assert len(good) >= 4 or at < whole.index(b'"state"')
 
@@ -272,6 +269,16 @@ def test_a_document_cut_in_the_middle_is_read_as_far_as_it_goes_and_said(tmp_pat
     assert jobs["job_id"].to_pylist() == ["1", "2"]
     assert unreadable["reason"].to_pylist() == ["cut_off"]
     assert any("end in the middle" in note for note in report.notes)
+
+
+def test_a_job_behind_a_missing_comma_is_set_aside(tmp_path: Path) -> None:
+    data = document(*[old_job(job_id=n + 1) for n in range(3)], indent=None)
+    data = data.replace(b', {"account": "physics", "comment"', b' {"account": "physics", "comment"', 1)
+    jobs, unreadable, report = read(tmp_path, data)
+    assert jobs["job_id"].to_pylist() == ["1", "3"]
+    row = unreadable.to_pylist()[0]
+    assert (row["reason"], row["raw"][:10]) == ("not_json", '{"account"')
+    report.check()
 
 
 def test_two_documents_in_one_file_are_both_read(tmp_path: Path) -> None:
@@ -359,10 +366,10 @@ def test_the_layout_names_what_is_found_and_who_wrote_it() -> None:
 
 
 def test_chunks_hold_whole_jobs_and_add_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.ingest.formats.sacct.json_reader.CHUNK_JOBS", 2)
+    monkeypatch.setattr("pipeline.ingest.formats.sacct.json_reader.BLOCK_BYTES", 5000)
     path = tmp_path / "a.json"
     path.write_bytes(document(*[old_job(job_id=n + 1) for n in range(5)]))
     chunks = list(SACCT_JSON.read(Source(path, "a.json"), SiteSettings(), IngestSettings()))
-    assert [chunk.jobs.num_rows for chunk in chunks] == [2, 2, 1]
-    assert [chunk.n_lines for chunk in chunks] == [6, 6, 3]
+    assert len(chunks) > 2 and sum(chunk.jobs.num_rows for chunk in chunks) == 5
+    assert all(chunk.n_lines == 3 * chunk.jobs.num_rows for chunk in chunks)
     assert sum(chunk.n_bytes for chunk in chunks) == path.stat().st_size

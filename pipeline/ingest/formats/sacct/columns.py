@@ -6,7 +6,6 @@ and data_parser/v0.0.39 to 46 (23.02 to 26), whose tables of fields, PARSER_ARRA
 """
 
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -25,9 +24,11 @@ class Kind(Enum):
     """What may stand in a column; wide ones may hold the delimiter, and FREE ones a line's end."""
 
     ID = r"\d+(?:_(?:\d+|\[[^\]|]*\]?))?(?:\+\d+)?(?:\.[\w+.-]+)?"
+    ID_AGAIN = rf"|{ID}"
     TIME = r"|0|Unknown|None|N/A|None assigned|(?!\d{1,8}$)[\d:/T +.Z-]+(?: ?[AaPp][Mm])?(?: ?[A-Z]{3,5})?"
     DURATION = r"|-?[\d:.-]+|UNLIMITED|Partition_Limit|INVALID|Unknown"
     COUNT = r"|-?\d+(?:\.\d+)?[KMGTP]?|UNLIMITED|Partition_Limit|Unknown|N/A"
+    ENERGY = r"|[\d.]+[KMGTPE]?|Unknown|N/A"
     MEMORY = r"|[\d.?]+[KMGTPE]?(?:i?B)?[nc]?|UNLIMITED|N/A"
     STATE = r"[A-Za-z_]+(?: by \d+)?\+?"
     EXIT = r"|\d+:\d+|-?\d+"
@@ -40,13 +41,9 @@ class Kind(Enum):
     COMMAND = r"|(?:\S*/)?(?:sbatch|srun|salloc|scrontab)(?:\s[\s\S]*)?"
 
     @cached_property
-    def pattern(self) -> re.Pattern[bytes]:
-        """Matches the bytes of every value of this kind."""
-        return re.compile(self.value.encode())
-
-    def fits(self, cell: bytes) -> bool:
-        """Whether the bytes are a value of this kind."""
-        return self.pattern.fullmatch(cell) is not None
+    def fits(self) -> Callable[[bytes], re.Match[bytes] | None]:
+        """Whether some bytes are a value of this kind."""
+        return re.compile(self.value.encode()).fullmatch
 
     @property
     def is_wide(self) -> bool:
@@ -55,7 +52,7 @@ class Kind(Enum):
 
     @property
     def is_text(self) -> bool:
-        """Whether values are anybody's text, which tells nothing about where a record's columns lie."""
+        """Whether values are anybody's text, in which a line may end."""
         return self.is_wide or self in (Kind.OTHER, Kind.NAME, Kind.HOSTS)
 
 
@@ -102,7 +99,7 @@ COLUMNS: Mapping[str, Column] = {
     "mean_rss": _column(Kind.MEMORY, "averss"),
     "n_tasks": _column(Kind.COUNT, "ntasks"),
     "total_cpu": _column(Kind.DURATION, "totalcpu"),
-    "energy": _column(Kind.COUNT, "consumedenergyraw consumedenergy"),
+    "energy": _column(Kind.ENERGY, "consumedenergyraw consumedenergy"),
     "state": _column(Kind.STATE, "state", "state.current"),
     "exit_code": _column(Kind.EXIT, "exitcode exit_code", "exit_code"),
     "derived_exit_code": _column(Kind.EXIT, "derivedexitcode derived_exit_code", "derived_exit_code"),
@@ -113,6 +110,7 @@ COLUMNS: Mapping[str, Column] = {
     "comment": _column(Kind.FREE, "comment", "comment.job"),
     "admin_comment": _column(Kind.FREE, "admincomment admin_comment", "comment.administrator"),
     "submit_line": _column(Kind.COMMAND, "submitline submit_line", "submit_line"),
+    "raw_id": _column(Kind.ID_AGAIN, "jobidraw job_id_raw"),
 }
 """What is read, by what it tells. typed_mem is memory as typed, where that is known beside the job's total."""
 
@@ -135,13 +133,6 @@ _KINDS = {
     **{name: column.kind for column in COLUMNS.values() for name in column.names},
     **{name: kind for kind, names in _UNREAD.items() for name in names.split()},
 }
-
-XDMOD = (
-    "JobID", "JobIDRaw", "Cluster", "Partition", "QOS", "Account", "Group", "GID", "User", "UID", "Submit", "Eligible",
-    "Start", "End", "Elapsed", "ExitCode", "State", "NNodes", "NCPUS", "ReqCPUS", "ReqMem", "ReqTRES", "AllocTRES",
-    "Timelimit", "NodeList", "JobName",
-)  # fmt: skip
-"""The columns of dumps made for Open XDMoD (its xdmod-slurm-helper), which have no header."""
 
 STATES = (
     "BOOT_FAIL", "CANCELLED", "COMPLETED", "CONFIGURING", "COMPLETING", "DEADLINE", "FAILED", "LAUNCH_FAILED",
@@ -171,11 +162,11 @@ _KNOWN_STATE = re.compile(rf"(?:{'|'.join(STATES)})(?: by \d+)?\+?|[A-Z_]+\+".en
 
 EXPECTS = "sacct: columns named in a first line as by `sacct -P`, or in ingest.fields"
 _NAME = re.compile(rb"[A-Za-z]\w*(?:%-?\d+)?")
+_BETWEEN_NAMES = re.compile(rb"(?<=[A-Za-z0-9_\"])[^A-Za-z0-9_%\"]+(?=[\"A-Za-z])")
 _MESSAGE = re.compile(rb"(?:sacct|slurmdbd): [a-z]")
 _WIDTH = re.compile(r"%-?\d+$")
 _DELIMITERS = (b"|", b"\x1f", b"^|^", b"\t", b";", b",")
 _IDS = COLUMNS["id"].names
-_RAW_IDS = ("jobidraw", "job_id_raw")
 _TELLING = re.compile(rb"(?:^|[^\w])(?:JobID(?:Raw)?|job_id)(?:[^\w]|$)", re.IGNORECASE)
 
 
@@ -205,33 +196,9 @@ class Layout:
         return {what: places[0] for what, places in found.items() if places}
 
     @cached_property
-    def fits(self) -> tuple[Callable[[bytes], bool], ...]:
-        """Of each column, whether some bytes may stand there: of states those of the manual; a second id or none."""
-        found = list[Callable[[bytes], bool]]()
-        for column, kind in enumerate(self.kinds):
-            if kind is Kind.STATE:
-                found.append(lambda cell: _KNOWN_STATE.fullmatch(cell) is not None)
-            elif kind is Kind.ID and column != self.id_column:
-                found.append(lambda cell: not cell or Kind.ID.fits(cell))
-            else:
-                found.append(kind.fits)
-        return tuple(found)
-
-    @cached_property
-    def needed(self) -> frozenset[int]:
-        """The columns without which a record is not read."""
-        return frozenset(column for what, column in self.sources.items() if what not in OPTIONAL)
-
-    @property
-    def id_column(self) -> int:
-        """The column of the job's id."""
-        return self.sources["id"]
-
-    @property
-    def raw_id_column(self) -> int:
-        """The column that repeats the id of a job that is in no array and no heterogeneous job; -1 without one."""
-        places = [place for place, name in enumerate(self.names) if name in _RAW_IDS and place != self.id_column]
-        return places[0] if places else -1
+    def fits(self) -> tuple[Callable[[bytes], re.Match[bytes] | None], ...]:
+        """Of each column, whether some bytes may stand there: of states those of the manual."""
+        return tuple(_KNOWN_STATE.fullmatch if kind is Kind.STATE else kind.fits for kind in self.kinds)
 
     @property
     def is_quoted(self) -> bool:
@@ -242,6 +209,15 @@ class Layout:
     def n_delimiters(self) -> int:
         """Delimiters in a line without surplus."""
         return len(self.names) - (not self.is_trailing)
+
+
+_XDMOD = (
+    "jobid", "jobidraw", "cluster", "partition", "qos", "account", "group", "gid", "user", "uid", "submit", "eligible",
+    "start", "end", "elapsed", "exitcode", "state", "nnodes", "ncpus", "reqcpus", "reqmem", "reqtres", "alloctres",
+    "timelimit", "nodelist", "jobname",
+)  # fmt: skip
+XDMOD = Layout(_XDMOD, b"|", has_header=False)
+"""The columns of dumps made for Open XDMoD (its xdmod-slurm-helper), which have no header."""
 
 
 def find_layout(head: bytes, settings: IngestSettings, where: str) -> Layout:
@@ -261,7 +237,7 @@ def find_layout(head: bytes, settings: IngestSettings, where: str) -> Layout:
     if settings.fields:
         return _told(settings.fields, asked, lines)
     if asked in (None, b"|") and lines and all(_fits_xdmod(line) for line in lines[:100]):
-        return Layout(tuple(name.lower() for name in XDMOD), b"|", is_trailing=False, has_header=False)
+        return XDMOD
     found = f"no column names in '{printable(first.decode('utf-8', 'backslashreplace'), 60)}'"
     raise InputError(where, found, EXPECTS, "set ingest.fields to the fields of the dump, in its order")
 
@@ -282,26 +258,21 @@ def inspected_columns(source: Source, _site: SiteSettings, settings: IngestSetti
 
 def header_layout(line: bytes, delimiter: bytes | None = None) -> Layout | None:
     """The layout a line of column names tells: a job id among them, and half of them known; else None."""
-    names = _NAME.findall(line) if _TELLING.search(line) else []
-    if len(names) < 2 or not _NAME.match(line.strip(b'" ')):
+    gaps = [gap for gap in _BETWEEN_NAMES.findall(line) if gap.strip(b" ")]
+    between = delimiter or max(gaps, key=gaps.count, default=None)
+    if between is None or not _TELLING.search(line):
         return None
-    between = delimiter or _between(line)
-    if between is None:
+    names = tuple(map(column_name, line.removesuffix(between).split(between)))
+    n_known = _n_known(names)
+    if n_known < 2 or (2 * n_known < len(names) and not _has_core(names)) or not any(name in _IDS for name in names):
         return None
-    is_trailing = line.endswith(between)
-    cells = line.removesuffix(between).split(between)
-    said = tuple(column_name(cell) for cell in cells)
-    n_known = _n_known(said)
-    if n_known < 2 or (2 * n_known < len(said) and not _has_core(said)) or not any(name in _IDS for name in said):
-        return None
-    return Layout(said, between, is_trailing, has_quotes=line.lstrip().startswith(b'"'))
+    return Layout(names, between, line.endswith(between), has_quotes=line.lstrip().startswith(b'"'))
 
 
 def _names_no_id(line: bytes) -> bool:
     """Whether a line names columns of an accounting dump, and no job id among them."""
-    names = [name.decode().lower() for name in _NAME.findall(line)]
-    n_known = _n_known([_WIDTH.sub("", name) for name in names])
-    return not _TELLING.search(line) and len(names) > 2 and 2 * n_known > len(names) and _has_core(names)
+    names = list(map(column_name, _NAME.findall(line)))
+    return not _TELLING.search(line) and len(names) > 2 and 2 * _n_known(names) > len(names) and _has_core(names)
 
 
 def _n_known(names: Sequence[str]) -> int:
@@ -314,7 +285,7 @@ def looks_right(head: bytes) -> bool:
     if header_layout(first) is not None or _names_no_id(first) or _is_fixed_width(head):
         return True
     lines = _whole_lines(head)[:20]
-    return bool(lines) and (all(map(_fits_xdmod, lines)) or sum(_is_record(line) for line in lines) * 2 > len(lines))
+    return sum(_fits_xdmod(line) or _is_record(line) for line in lines) * 2 > len(lines)
 
 
 def told(head: bytes) -> set[str]:
@@ -327,7 +298,7 @@ def told(head: bytes) -> set[str]:
     return {
         what
         for what, place in layout.sources.items()
-        if 2 * sum(layout.kinds[place].fits(row[place].strip(b'"')) for row in cells) >= len(cells)
+        if 2 * sum(layout.kinds[place].fits(row[place].strip(b'"')) is not None for row in cells) >= len(cells)
     }
 
 
@@ -350,17 +321,6 @@ def _has_core(names: Sequence[str]) -> bool:
     """Whether a mostly unknown set of columns still is an accounting dump's."""
     core = ("state", "submit_s", "runtime_s", "end_s")
     return sum(any(name in names for name in COLUMNS[what].names) for what in core) >= 2
-
-
-def _between(line: bytes) -> bytes | None:
-    """What stands between most names of a header; None where that is nothing but blanks."""
-    gaps = re.findall(rb"(?<=[A-Za-z0-9_])[^A-Za-z0-9_%]+(?=[A-Za-z])", line)
-    if not gaps:
-        return None
-    gap: bytes = Counter(gaps).most_common(1)[0][0]
-    if gap.strip(b" ") == b"":
-        return None
-    return gap.strip(b'"') if gap.strip(b'"') == b"," or line.lstrip().startswith(b'"') else gap
 
 
 def _is_fixed_width(head: bytes) -> bool:
@@ -396,9 +356,8 @@ def _lines(text: bytes) -> list[bytes]:
 
 def _fits_xdmod(line: bytes) -> bool:
     """Whether a line holds the columns of XDMOD, telling kinds of values where they belong."""
-    cells = line.split(b"|", len(XDMOD) - 1)
-    kinds = [kind_of(name.lower()) for name in XDMOD]
-    return len(cells) == len(XDMOD) and all(kind.fits(cell) for kind, cell in zip(kinds, cells, strict=True))
+    cells = line.split(b"|", len(_XDMOD) - 1)
+    return len(cells) == len(_XDMOD) and all(kind.fits(cell) for kind, cell in zip(XDMOD.kinds, cells, strict=True))
 
 
 _STATE = re.compile(rb"[A-Z_]{4,}(?: by \d+)?")

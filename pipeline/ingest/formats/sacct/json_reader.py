@@ -14,31 +14,19 @@ the document are skipped, and said.
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise, takewhile
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, pairwise, takewhile
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import arrow, texts
+from pipeline.arrays import texts
 from pipeline.ingest.formats.sacct import notes as notes_on_records
 from pipeline.ingest.formats.sacct import records
 from pipeline.ingest.formats.sacct.columns import COLUMNS, Kind, first_line, is_message
-from pipeline.ingest.formats.sacct.records import Context, fold, typed_records
-from pipeline.ingest.formats.sacct.scan import LINE
-from pipeline.ingest.reader import (
-    STEPS,
-    Chunk,
-    Layout,
-    Reader,
-    Remarks,
-    RepeatedKeyError,
-    unique_keys,
-    unreadable_row,
-    unreadable_table,
-)
+from pipeline.ingest.raw_table import RawTable
+from pipeline.ingest.reader import STEPS, Chunk, Layout, Reader, Remarks, RepeatedKeyError, unique_keys, unreadable_row
 from pipeline.ingest.sources import Source, byte_blocks, head
 from pipeline.ingest.values import decoded
 from pipeline.settings import IngestSettings, SiteSettings
@@ -48,8 +36,9 @@ NOT_A_JOB, BAD_VALUE = "no_job_of_sacct", "value_of_wrong_kind"
 NOT_JSON, CUT_OFF, TOO_LONG, REPEATED = "not_json", "cut_off", "too_long", "repeated_key"
 """Why an element has no value."""
 REASONS = tuple(dict.fromkeys((NOT_JSON, REPEATED, CUT_OFF, TOO_LONG, NOT_A_JOB, BAD_VALUE, *records.REASONS)))
-CHUNK_JOBS = 10_000
 BLOCK_BYTES = 1 << 23
+"""Read at a time; the elements that end in a block are a chunk."""
+
 NO_VAL = 0xFFFFFFFE
 """From here up to 2^32, and from 2^64 - 2 on, a number is Slurm's mark for unset or infinite (slurm.h: NO_VAL)."""
 
@@ -85,92 +74,64 @@ MAX_ELEMENT_BYTES = 1 << 26
 
 ARRAY = re.compile(rb'"jobs"\s*:\s*\[')
 _FIRST_KEY = re.compile(rb'"jobs"\s*:\s*\[\s*\{\s*("(?:[^"\\]|\\.)*"\s*):')
-_BETWEEN = re.compile(r"[\s,]*")
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"?')
 _OVERLAP_BYTES = 1 << 16
 _RAW_BYTES = 2000
 _DECODER = json.JSONDecoder(strict=False, object_pairs_hook=unique_keys)
 
 
-@dataclass(frozen=True, slots=True)
-class Element:
-    """One element: its value, or the reason it has none; its first line (from 1) and byte (from 0); its first bytes."""
+class Element(NamedTuple):
+    """One element: its first line (from 1), byte (from 0) and bytes; its value, or the reason it has none.
 
-    value: object
-    reason: str | None
+    is_open: whether the document ends within it, or behind it without the end of its list.
+    """
+
     line: int
     offset: int
     raw: bytes
+    value: Any = None
+    reason: str = ""
+    is_open: bool = False
 
 
-@dataclass(slots=True)
-class Progress:
-    """What has been met so far: bytes, an array of jobs, and whether a document ends before its array does."""
-
-    n_bytes: int = 0
-    has_array: bool = False
-    is_cut: bool = False
-
-
-def elements(blocks: Iterator[bytes], progress: Progress) -> Iterator[Element]:
-    """Every element of the "jobs" arrays of the document (or documents, one after the other) that the blocks make."""
+def elements(blocks: Iterable[bytes]) -> Iterator[tuple[int, list[Element]]]:
+    """The size of each block, and the elements of "jobs" arrays that end in it, of a document or several."""
     data, line, offset, is_inside = b"", 1, 0, False
     begins: re.Pattern[bytes] | None = None
-    for block in blocks:
+    for block in chain(blocks, [b""]):
         # What is kept of the blocks before starts with an element where `is_inside`.
-        progress.n_bytes += len(block)
         data += block
-        progress.has_array = progress.has_array or ARRAY.search(data) is not None
         if begins is None and (first := _FIRST_KEY.search(data)):
-            key = re.escape(first[1])
-            begins = re.compile(rb'(?:\}\s*,\s*|"jobs"\s*:\s*\[\s*)(?=\{\s*' + key + b")")
-        starts = [match.end() for match in begins.finditer(data)] if begins else []
-        gone = 0
-        for start, stop in pairwise([0, *starts] if is_inside else starts):
-            line += data.count(b"\n", gone, start)
-            yield from _parsed(data[start:stop], line, offset + start, progress, is_last=False)
-            gone = start
-        if starts:
-            is_inside, last = True, starts[-1]
-        elif is_inside and len(data) > MAX_ELEMENT_BYTES:
-            yield Element(None, TOO_LONG, line, offset, data[:_RAW_BYTES])
+            begins = re.compile(rb'(?:\}\s*,\s*|"jobs"\s*:\s*\[\s*)(?=\{\s*' + re.escape(first[1]) + b")")
+        starts = [0] * is_inside + [match.end() for match in begins.finditer(data)] if begins else []
+        is_inside, kept, counted = bool(starts), starts[-1] if starts else max(0, len(data) - _OVERLAP_BYTES), 0
+        found = list[Element]()
+        for start, stop in pairwise(starts if block else [*starts, len(data)]):
+            line, counted = line + data.count(b"\n", counted, start), start
+            found += _parsed(data[start:stop], line, offset + start, is_last=stop == len(data) and not block)
+        line += data.count(b"\n", counted, kept)
+        offset, data = offset + kept, data[kept:]
+        if len(data) > MAX_ELEMENT_BYTES:
+            found.append(Element(line, offset, data[:_RAW_BYTES], reason=TOO_LONG))
             is_inside = False
-        if not is_inside:
-            last = max(0, len(data) - _OVERLAP_BYTES)
-        elif not starts:
-            last = 0
-        line += data.count(b"\n", gone, last)
-        offset, data = offset + last, data[last:]
-    if is_inside:
-        yield from _parsed(data, line, offset, progress, is_last=True)
-    elif progress.has_array and b"]" not in data:
-        progress.is_cut = True
+        yield len(block), found
 
 
-def _parsed(data: bytes, line: int, offset: int, progress: Progress, *, is_last: bool) -> Iterator[Element]:
-    """The element that the bytes start with, and any that stand behind it without the comma they need."""
-    text = data.decode("utf-8", "surrogateescape")
-    place, counted, n_bytes = 0, 0, 0
-    while place < len(text):
-        passed = text[counted:place]
-        line, n_bytes, counted = line + passed.count("\n"), n_bytes + len(encoded(passed)), place
-        raw = data[n_bytes : n_bytes + _RAW_BYTES]
-        try:
-            value, stop = _DECODER.raw_decode(text, place)
-        except RepeatedKeyError:
-            yield Element(None, REPEATED, line, offset + n_bytes, raw)
-            return
-        except (ValueError, RecursionError):
-            is_cut = is_last and _depth(text[place:]) >= 0
-            progress.is_cut = progress.is_cut or is_cut
-            yield Element(None, CUT_OFF if is_cut else NOT_JSON, line, offset + n_bytes, raw)
-            return
-        yield Element(value, None, line, offset + n_bytes, raw)
-        between = _BETWEEN.match(text, stop)
-        place = between.end() if between else stop
-        if text.startswith("]", place):
-            return
-    progress.is_cut = progress.is_cut or is_last
+def _parsed(data: bytes, line: int, offset: int, *, is_last: bool) -> Iterator[Element]:
+    """The element that the bytes start with, and what stands behind it without the comma that it needs."""
+    text, element = data.decode("utf-8", "surrogateescape"), Element(line, offset, data[:_RAW_BYTES])
+    try:
+        value, stop = _DECODER.raw_decode(text)
+    except RepeatedKeyError:
+        yield element._replace(reason=REPEATED)
+    except (ValueError, RecursionError):
+        is_cut = is_last and not text.rstrip().endswith("}")
+        yield element._replace(reason=CUT_OFF if is_cut else NOT_JSON, is_open=is_cut)
+    else:
+        behind = text[stop:].lstrip(" \t\r\n,")
+        yield element._replace(value=value, is_open=is_last and not behind)
+        if behind and not behind.startswith("]"):
+            passed, raw = text[: -len(behind)], encoded(behind)[:_RAW_BYTES]
+            yield Element(line + passed.count("\n"), offset + len(encoded(passed)), raw, reason=NOT_JSON)
 
 
 def encoded(text: str) -> bytes:
@@ -181,12 +142,6 @@ def encoded(text: str) -> bytes:
         return text.encode("utf-8", "backslashreplace")
 
 
-def _depth(text: str) -> int:
-    """How many brackets more a text opens than it closes, those in strings left out."""
-    bare = _STRING.sub("", text)
-    return sum(map(bare.count, "{[")) - sum(map(bare.count, "}]"))
-
-
 # ---------------- a job and its steps as records of a text dump
 
 Json = Mapping[str, Any]
@@ -194,80 +149,59 @@ Cells = dict[str, str]
 """The texts of one record, by what they tell (COLUMNS); empty where it is unknown."""
 
 
-class BadValueError(ValueError):
-    """Why an element is no job: by default a field has another kind of value than any form of `sacct --json` gives."""
-
-    def __init__(self, reason: str = BAD_VALUE) -> None:
-        super().__init__(reason)
-
-
-def number(value: object) -> float | int | None:
-    """A plain or wrapped number; None where unset, infinite or a mark for either. BadValueError for anything else."""
+def number(value: Any) -> float | int | None:
+    """A plain or wrapped number; None where unset, infinite or a mark for either. ValueError for anything else."""
     if isinstance(value, dict):
-        if value.get("infinite") or value.get("set") is False:
-            return None
-        value = value.get("number")
+        value = None if value.get("infinite") or value.get("set") is False else value.get("number")
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
-        raise BadValueError
+    if type(value) not in (int, float) or math.isnan(value):
+        raise ValueError(BAD_VALUE)
     is_mark = NO_VAL <= value <= NO_VAL + 1 or value >= _NO_VAL64 or value < 0
     return None if is_mark else value
 
 
 def part(job: Json, path: str) -> Any:
-    """What stands at a path of keys; None where a key is missing. BadValueError where an object was expected."""
+    """What stands at a path of keys; None where a key is missing. AttributeError where an object was expected."""
     found: Any = job
     for key in path.split("."):
-        if found is None:
-            return None
-        if not isinstance(found, dict):
-            raise BadValueError
-        found = found.get(key)
+        found = None if found is None else found.get(key)
     return found
 
 
-def text(value: object) -> str:
-    """A text; BadValueError for what is none."""
-    if not isinstance(value, str | None):
-        raise BadValueError
-    return value or ""
-
-
-def state_word(value: object) -> str:
+def state_word(value: Any) -> str:
     """The state as sacct's text names it: the flag, where one stands beside the base state (REQUEUED, say)."""
     words = [value] if isinstance(value, str) else value or []
-    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        raise BadValueError
+    if not isinstance(words, list):
+        raise TypeError(BAD_VALUE)
     telling: list[str] = [word for word in words if word not in _LATE_STATES] or words or [""]
     return telling[-1]
 
 
-def exit_code(value: object) -> str:
+def exit_code(value: Any) -> str:
     """An exit code object as `code:signal`; empty where the process has not ended."""
-    job = {"exit_code": value}
-    signal = part(job, "exit_code.signal")
+    code, signal = _whole(part({"": value}, ".return_code")), part({"": value}, ".signal")
     if isinstance(signal, dict):
         signal = signal.get("id") if signal.get("id") is not None else signal.get("signal_id")
-    code, signal = _whole(part(job, "exit_code.return_code")), _whole(signal)
+    signal = _whole(signal)
     return f"{code or 0}:{signal or 0}" if signal or code is not None else ""
 
 
 def job_id(job: Json) -> str:
     """The id as JobID has it: 12, 12_3 (an array's task), 12_[4-9%2] (tasks not split off yet), 12+1 (a het part)."""
-    plain = _whole(job.get("job_id"))
+    plain, tasks = _whole(job.get("job_id")), part(job, "array.task")
     if not plain:
-        raise BadValueError
+        raise ValueError(BAD_VALUE)
     array, task = _whole(part(job, "array.job_id")), _whole(part(job, "array.task_id"))
     het, offset = _whole(part(job, "het.job_id")), _whole(part(job, "het.job_offset"))
     if array and task is not None:
         return f"{array}_{task}"
-    if array and (tasks := text(part(job, "array.task"))):
+    if array and tasks:
         return f"{array}_[{tasks}]"
     return f"{het}+{offset}" if het and offset is not None else str(plain)
 
 
-def _whole(value: object) -> int | None:
+def _whole(value: Any) -> int | None:
     found = number(value)
     return None if found is None else int(found)
 
@@ -276,28 +210,17 @@ def _said(value: float | int | None) -> str:
     return "" if value is None else str(value)
 
 
-def _objects(value: object) -> Sequence[Json]:
-    """A list of objects; none where it is missing."""
-    if not isinstance(value, list | None) or not all(isinstance(item, dict) for item in value or ()):
-        raise BadValueError
-    return value or ()
-
-
-def _tres(value: object) -> dict[str, int]:
+def _tres(value: Any) -> dict[str, int]:
     """Counts by type, or by type/name: cpu, mem (MiB in a job, bytes in a step's use), node, gres/gpu."""
     found: dict[str, int] = {}
-    for item in _objects(value):
-        kind, name, count = text(item.get("type")), text(item.get("name")), _whole(item.get("count"))
+    for item in value or ():
+        kind, name, count = item.get("type"), item.get("name"), _whole(item.get("count"))
         if kind and count is not None:
             found[f"{kind}/{name}" if name else kind] = count
     return found
 
 
-_TEXT_OF: Mapping[Kind, Callable[[object], str]] = {
-    Kind.NAME: text,
-    Kind.FREE: text,
-    Kind.FOLDER: text,
-    Kind.COMMAND: text,
+_TEXT_OF: Mapping[Kind, Callable[[Any], str]] = {
     Kind.TIME: lambda value: _said(_whole(value) or None),
     Kind.DURATION: lambda value: _said(number(value)),
     Kind.COUNT: lambda value: _said(_whole(value)),
@@ -305,19 +228,23 @@ _TEXT_OF: Mapping[Kind, Callable[[object], str]] = {
     Kind.EXIT: exit_code,
     Kind.TRES: lambda value: ",".join(f"{name}={count}" for name, count in _tres(value).items()),
 }
-"""How a value of the JSON is written as the text of a column."""
+"""How a value of the JSON that is no text is written as the text of a column."""
 
 
 def _flattened(element: Element, remarks: Remarks) -> list[Cells]:
-    """A job and its steps as records of a text dump; their place is the number by which the steps are the job's."""
+    """A job and its steps as records of a text dump; their place is the number by which the steps are the job's.
+
+    ValueError, TypeError or AttributeError where a field has another kind of value than any form of `sacct --json`.
+    """
     job = element.value
-    if not isinstance(job, dict) or not {"job_id", "state", "time"} <= job.keys():
-        raise BadValueError(element.reason or NOT_A_JOB)
-    steps = _objects(job.get("steps"))
-    cells = {what: _TEXT_OF[own.kind](part(job, own.path)) for what, own in COLUMNS.items() if own.path}
+    steps = job.get("steps") or ()
+    values = {what: (own.kind, part(job, own.path)) for what, own in COLUMNS.items() if own.path}
+    cells = {what: _TEXT_OF[kind](value) if kind in _TEXT_OF else value or "" for what, (kind, value) in values.items()}
     cells |= {"id": job_id(job), "attempt_key": str(element.offset)} | _sizes(job, steps)
-    cells["user"] = cells["user"] or text(part(job, "association.user"))
+    cells["user"] = cells["user"] or part(job, "association.user") or ""
     found = [cells, *(_step(step, cells, place) for place, step in enumerate(steps))]
+    if not all(isinstance(text, str) for own in found for text in own.values()):
+        raise TypeError(BAD_VALUE)
     if isinstance(part(job, "exit_code.status"), str):
         remarks[_LOSES_CODES] += _without_lost_codes(found)
     return found
@@ -353,6 +280,7 @@ def _without_lost_codes(found: Sequence[Cells]) -> bool:
 
 
 def _sizes(job: Json, steps: Sequence[Json]) -> Cells:
+    """Processors, nodes, energy, memory asked for and processor time."""
     allocated, requested = _tres(part(job, "tres.allocated")), _tres(part(job, "tres.requested"))
     asked = _whole(part(job, "required.CPUs")) or requested.get("cpu")
     totals = [part(step, "time.total") or {} for step in steps]
@@ -380,7 +308,7 @@ def _memory(job: Json, requested: Mapping[str, int], procs: int | None) -> Cells
     per_cpu, per_node, typed = (number(part(job, f"required.memory{of}")) for of in ("_per_cpu", "_per_node", ""))
     by_fields = f"{per_cpu}Mc" if per_cpu else f"{per_node}Mn" if per_node else ""
     fits = [mark for mark, n in (("c", procs), ("n", nodes)) if typed and n and typed * n == total]
-    by_total = f"{total}M" if text(job.get("submit_line")) else f"{typed}M{fits[0]}" if len(fits) == 1 else ""
+    by_total = f"{total}M" if job.get("submit_line") else f"{typed}M{fits[0]}" if len(fits) == 1 else ""
     if total is not None:
         asked = f"{total}M"
     elif per_cpu is not None:
@@ -396,52 +324,43 @@ def looks_right(head: bytes) -> bool:
 
 
 def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterator[Chunk]:
-    """A document's chunks, CHUNK_JOBS jobs each; InputError where the source holds no job of sacct, or is damaged."""
-    context, progress, n_bytes = Context(source, site, settings, is_text=False), Progress(), 0
-    remarks, unreadable = Remarks(), list[dict[str, Any]]()
-    # What the records tell, and where the element of each stands: with its value a chunk would take twice the memory.
-    cells, places, n_jobs = list[Cells](), list[Element](), 0
-    for element in elements(byte_blocks(source, BLOCK_BYTES), progress):
-        try:
-            found = _flattened(element, remarks)
-        except BadValueError as error:
-            unreadable.append(_set_aside(source, element, str(error)))
-        else:
-            n_jobs += 1
-            cells += found
-            places += [replace(element, value=None)] * len(found)
-        if n_jobs >= CHUNK_JOBS or (not settings.max_damaged and unreadable):
-            yield _chunk(cells, places, unreadable, context, remarks, progress.n_bytes - n_bytes)
-            remarks, unreadable, cells, places, n_jobs = Remarks(), [], [], [], 0
-            n_bytes = progress.n_bytes
-    before = takewhile(lambda line: not line.lstrip().startswith(b"{"), head(source).split(b"\n"))
-    remarks.update({"files": 1, _CUT: int(progress.is_cut), "messages": sum(map(is_message, before))})
-    yield _chunk(cells, places, unreadable, context, remarks, progress.n_bytes - n_bytes)
+    """A document's chunks, one a block; InputError where the source holds no job of sacct, or is damaged."""
+    context, start = records.Context(source, site, settings, is_text=False), head(source)
+    before = takewhile(lambda line: not line.lstrip().startswith(b"{"), start.split(b"\n"))
+    remarks, is_empty = Remarks({"files": 1, "messages": sum(map(is_message, before))}), True
+    for n_bytes, found in elements(byte_blocks(source, BLOCK_BYTES)):
+        is_empty &= not found
+        if not n_bytes and is_empty and (array := ARRAY.search(start)):
+            remarks[_CUT] += b"]" not in start[array.end() :]
+        yield _chunk(found, n_bytes, context, remarks)
+        remarks = Remarks()
 
 
-def _set_aside(source: Source, element: Element, reason: str) -> dict[str, Any]:
-    return unreadable_row(source, element.line, element.offset, reason, element.raw)
-
-
-def _chunk(
-    cells: Sequence[Cells], places: Sequence[Element], unreadable: Sequence[dict[str, Any]], context: Context,
-    remarks: Remarks, n_bytes: int,
-) -> Chunk:  # fmt: skip
+def _chunk(found: Sequence[Element], n_bytes: int, context: records.Context, remarks: Remarks) -> Chunk:
     """Records typed as those of a text dump are, and the elements that could not be read."""
-    bad = np.zeros(len(cells), np.uint8)
+    # What the records tell, and the element of each.
+    cells, owners, unreadable = list[Cells](), list[Element](), list[dict[str, Any]]()
+    for element in found:
+        is_job = isinstance(element.value, dict) and {"job_id", "state", "time"} <= element.value.keys()
+        reason = element.reason or ("" if is_job else NOT_A_JOB)
+        try:
+            own = _flattened(element, remarks) if is_job else []
+        except (ValueError, TypeError, AttributeError):
+            own, reason = [], BAD_VALUE
+        if reason:
+            unreadable.append(unreadable_row(context.source, element.line, element.offset, reason, element.raw))
+        cells += own
+        owners += [element] * len(own)
+        remarks[_CUT] += element.is_open
     # Bytes that are no UTF-8 are written as escapes.
     rows = {
         what: texts([decoded(encoded(text)) if (text := own.get(what)) else None for own in cells]) for what in COLUMNS
     }
-    rows[LINE] = arrow(np.array([element.line for element in places], np.int64))
-    jobs, steps = typed_records(pa.table(rows), 0, context, remarks, bad)
-    untyped = (
-        _set_aside(context.source, places[row], records.REASONS[bad[row] - 1]) for row in np.flatnonzero(bad).tolist()
-    )
-    lost = unreadable_table(sorted([*unreadable, *untyped], key=lambda row: float(row["byte_offset"])))
+    line, offset = np.array([own[:2] for own in owners], np.int64).reshape(-1, 2).T
     lines = {"comment": n} if (n := remarks["messages"]) else {}
-    n_records = jobs.num_rows + steps.num_rows + sum(lines.values()) + lost.num_rows
-    return Chunk(jobs, lost, lines, n_records, n_bytes, remarks, parts=steps)
+    n_records = len(cells) + len(unreadable) + sum(lines.values())
+    raw = RawTable(pa.table(rows), line, offset, n_records, n_bytes, unreadable, lines)
+    return records.chunk_of(raw, lambda row: owners[row].raw, context, remarks)
 
 
 def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
@@ -457,19 +376,21 @@ def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
 def layout(source: Source, _site: SiteSettings, _settings: IngestSettings) -> Layout:
     """The known fields of the document's first job, and Slurm's version where the document names it before that job."""
     start = head(source)
-    first = next((e.value for e in elements(iter([start]), Progress()) if isinstance(e.value, dict)), {})
+    found = (element.value for _, own in elements([start]) for element in own)
+    first = next((value for value in found if isinstance(value, dict)), {})
     present = [path for path in _PATHS if _has(first, path)]
-    said = [f"Slurm {found[1].decode()}" for found in (_RELEASE.search(start),) if found]
+    said = [f"Slurm {found[1].decode()}" for found in _RELEASE.finditer(start)][:1]
     return Layout(tuple(present), tuple(path for path in _PATHS if path not in present), (), tuple(said))
 
 
 def _has(job: Json, path: str) -> bool:
     try:
         return part(job, path) is not None
-    except BadValueError:
+    except AttributeError:
         return False
 
 
 SACCT_JSON = Reader(
-    "sacct_json", EXPECTS, REASONS, ("submit_s",), looks_right, read, notes, parts=STEPS, fold=fold, layout=layout
+    "sacct_json", EXPECTS, REASONS, ("submit_s",), looks_right, read, notes, parts=STEPS, fold=records.fold,
+    layout=layout,
 )  # fmt: skip

@@ -4,53 +4,20 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import (
-    CATEGORY,
-    Bools,
-    Floats,
-    Ints,
-    arrow,
-    integers,
-    nulls,
-    one_piece,
-    replaced,
-    unknown,
-    words_of,
-)
-from pipeline.ingest import values
+from pipeline.arrays import CATEGORY, Bools, Floats, arrow, integers, nulls, one_piece, replaced, unknown, words_of
+from pipeline.ingest import reader, slurm_texts, values
 from pipeline.ingest.formats.sacct import columns
 from pipeline.ingest.formats.sacct.columns import COLUMNS, STATES, Kind
-from pipeline.ingest.formats.sacct.scan import ID, LINE, MOST_DIGITS, RawTable
-from pipeline.ingest.reader import (
-    STEPS,
-    Folded,
-    Remarks,
-    by_word,
-    categories,
-    constant,
-    jobs_table,
-    real,
-    whole,
-)
-from pipeline.ingest.slurm_texts import (
-    CPUS,
-    NO_COUNT,
-    NODES,
-    asked_s_of,
-    counted,
-    exit_code,
-    gpu_type,
-    gpus_of,
-    noted_by_of,
-    noted_s_of,
-)
+from pipeline.ingest.raw_table import INSTANTS, RawTable
+from pipeline.ingest.reader import STEPS, Folded, Remarks, by_word, categories, constant, jobs_table, real, whole
 from pipeline.ingest.sources import Source
-from pipeline.ingest.values import JOB, NODE, PROCESSOR, Bytes, Per, truths
+from pipeline.ingest.values import JOB, NODE, PROCESSOR, Bytes, Memory, Typed, truths
 from pipeline.large_tables import connected
 from pipeline.settings import IngestSettings, SiteSettings
 from pipeline.tables import JOBS
@@ -62,12 +29,24 @@ REASONS = (
 CODE = {reason: code for code, reason in enumerate(REASONS, 1)}
 """A reason as a number; 0: the record is good so far."""
 
-ZONE, STATE, CLUSTER = "zone ", "state ", "cluster "
-"""What remarks on the zone of local times, on an unknown state and on a cluster begin with; its name follows."""
+LINE = "line"
+"""Where a record's first line is: a column of some records beside those of COLUMNS."""
 
-_ID_PARTS = ("array_id", "het_id", "step")
+ZONE, STATE, CLUSTER = "zone ", "state ", "cluster "
+"""What remarks on the zone of local times, on a state and on a cluster begin with; its name follows."""
+
+_NUMBER, _TASK = r"\d{1,10}", r"_(?:\d+|\[[^\]]*\]?)"
+"""A job's number has 32 bits in Slurm, a federation's too: longer ones are two that ran together."""
+ID = (
+    rf"(?s)^(?P<job_id>(?P<het_id>{_NUMBER}(?:{_TASK})?)\+\d+|(?P<array_id>{_NUMBER}){_TASK}|{_NUMBER})"
+    r"(?:\.(?P<step>.+))?$"
+)
+
 _MOST = 2.0**40
 """More of anything countable is an error in the log."""
+
+_SHORT_DIGITS = 8
+_STAMP = re.compile(columns.STAMP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +64,10 @@ class Context:
 class Fields:
     """Some records, asked for by what a column tells; a value that cannot be read marks its record in `bad`.
 
-    bad: 0, or the code of the first reason met.
+    rows: texts by what they tell (COLUMNS), and LINE. bad: 0, or the code of the first reason met.
     """
 
-    rows: RawTable
+    rows: pa.Table
     context: Context
     remarks: Remarks
     bad: Bytes
@@ -109,9 +88,23 @@ class Fields:
             self.mark(is_other, "shifted_fields")
         return found
 
-    def by_word(self, what: str, value_of: Callable[[str], float | None]) -> Floats:
-        """A function's value of each text, which it sees once; NaN where there is no text, or None."""
-        return by_word(self.category(what), value_of)
+    def typed(self, what: str, **options: Any) -> Typed:
+        """The values of a column of durations, counts, sizes, energies or exit codes."""
+        kind = COLUMNS[what].kind
+        found = _TYPED[kind](self.text(what), **options)
+        if kind is Kind.ENERGY:
+            self.remarks["odd_energies"] += int(np.count_nonzero(found.invalid))
+        else:
+            self.mark(found.invalid, columns.REASONS[kind])
+        return found
+
+    def floats(self, what: str) -> Floats:
+        """The same, NaN where unknown."""
+        return self.typed(what).floats()
+
+    def memory(self, what: str) -> Memory:
+        """KiB of what was asked for, and what they are counted per; a bare number is in MiB."""
+        return cast(Memory, self.typed(what, plain_kib=1024.0))
 
     def instants(self, what: str) -> values.Instants:
         """UTC epoch seconds; those that came twice are not tallied yet."""
@@ -129,230 +122,195 @@ class Fields:
         self.remarks[f"{ZONE}{zone}"] += typed.n_local
         return typed
 
-    def duration(self, what: str) -> Floats:
-        """Seconds, NaN where there are none."""
-        typed = values.durations(self.text(what))
-        self.mark(typed.invalid | (typed.floats() < 0), "not_a_duration")
-        return typed.floats()
-
-    def count(self, what: str) -> tuple[Ints, Bools]:
-        """A whole number (1.50K is 1536, 10.0 is 10), and where there is none."""
-        words = self.text(what)
-        typed = values.integers(words)
-        if typed.invalid.any():
-            odd = np.flatnonzero(typed.invalid)
-            scaled = values.memory(words.take(arrow(odd)))
-            is_wrong = scaled.invalid | (scaled.values > _MOST)
-            typed.values[odd] = np.where(scaled.missing | is_wrong, 0.0, scaled.values * 1024).astype(np.int64)
-            typed.missing[odd] = scaled.missing
-            self.mark(np.isin(np.arange(len(words)), odd[is_wrong]), "not_a_number")
-        return typed.values, typed.missing
-
-    def memory(self, what: str, plain_kib: float) -> tuple[Floats, Per]:
-        """KiB, NaN where there are none, and what they are counted per; sacct writes ? for a size that it lost."""
-        typed = values.memory(self.text(what), plain_kib)
-        self.mark(typed.invalid, "not_a_memory_size")
-        return typed.floats(), typed.per
-
-    def energy_j(self) -> Floats:
-        """Joules, NaN where none were measured; a text that is no energy is tallied, and its record stays."""
-        typed = values.energy_j(self.text("energy"))
-        self.remarks["odd_energies"] += int(np.count_nonzero(typed.invalid))
-        return typed.floats()
-
-    def exit_code(self, what: str) -> Floats:
-        """The code, 128 + signal where one ended it, NaN where there is none."""
-        code = self.by_word(what, exit_code)
-        self.mark(np.isnan(code) & ~nulls(self.text(what)), "not_an_exit_code")
-        return code
-
     def mark(self, invalid: Bools, reason: str) -> None:
         """Set records aside that have no reason yet."""
         if invalid.any():
             self.bad[invalid & (self.bad == 0)] = CODE[reason]
 
+    def tally(self, prefix: str, column: pa.DictionaryArray) -> None:
+        """Count the records by the words of a column."""
+        n_each = np.bincount(integers(column.indices.drop_null())[0], minlength=len(column.dictionary)).tolist()
+        self.remarks.update(
+            {f"{prefix}{word}": n for word, n in zip(column.dictionary.to_pylist(), n_each, strict=True)}
+        )
 
-_TYPERS: Mapping[Kind, Callable[[Fields, str], pa.Array]] = {
-    Kind.NAME: Fields.category,
-    Kind.FREE: Fields.text,
-    Kind.FOLDER: Fields.text,
-    Kind.COMMAND: Fields.text,
-    Kind.EXIT: lambda fields, what: whole(fields.exit_code(what)),
-    Kind.COUNT: lambda fields, what: arrow(*fields.count(what)),
+
+def _durations(words: pa.Array) -> Typed:
+    """Seconds; negative ones are invalid."""
+    typed = values.durations(words)
+    return Typed(typed.values, typed.missing, typed.invalid | (typed.floats() < 0))
+
+
+def _counts(words: pa.Array) -> Typed:
+    """Whole numbers: 1.50K is 1536, 10.0 is 10."""
+    typed = values.integers(words)
+    if typed.invalid.any():
+        odd = np.flatnonzero(typed.invalid)
+        scaled = values.memory(words.take(arrow(odd)))
+        typed.invalid[odd] = scaled.invalid | (scaled.values > _MOST)
+        typed.missing[odd] = scaled.missing | typed.invalid[odd]
+        typed.values[odd] = np.where(typed.missing[odd], 0.0, scaled.values * 1024).astype(np.int64)
+    return typed
+
+
+def _exit_codes(words: pa.Array) -> Typed:
+    """The code, 128 + signal where one ended it."""
+    codes = by_word(categories(words, str), slurm_texts.exit_code)
+    return Typed(codes, np.isnan(codes), np.isnan(codes) & ~nulls(words))
+
+
+_TYPED: Mapping[Kind, Callable[..., Typed]] = {
+    Kind.DURATION: _durations,
+    Kind.COUNT: _counts,
+    Kind.MEMORY: values.memory,
+    Kind.ENERGY: values.energy_j,
+    Kind.EXIT: _exit_codes,
 }
-_AS_THEY_ARE = (
-    "cluster", "user", "user_group", "account", "queue", "qos", "job_name", "exit_code", "derived_exit_code",
-    "attempt_key",
-)  # fmt: skip
-"""Columns of JOBS and EXTRAS that hold what one column of sacct does."""
 
 
-def typed_records(
-    rows: RawTable, first_line: int, context: Context, remarks: Remarks, bad: Bytes
-) -> tuple[pa.Table, pa.Table]:
-    """Jobs (JOBS and EXTRAS), and STEPS. Records that cannot be typed are in neither table, and marked in `bad`."""
-    rows, is_step = _with_ids(rows)
-    bad[nulls(rows["job_id"]) & (bad == 0)] = CODE["no_job_id"]
-    is_job = ~is_step & ~nulls(rows["job_id"])
-    tables = []
-    for chosen, typed, said in ((is_job, _jobs, remarks), (is_step, _steps, Remarks())):
-        own = rows if chosen.all() else rows.filter(arrow(chosen)).combine_chunks()
-        fields = Fields(own, context, said, bad[chosen])
-        table = typed(fields, first_line)
-        tables.append(table.filter(arrow(fields.bad == 0)) if fields.bad.any() else table)
-        bad[chosen] = fields.bad
-    jobs, steps = tables
-    return jobs, steps
+def chunk_of(raw: RawTable, shown: Callable[[int], bytes], context: Context, remarks: Remarks) -> reader.Chunk:
+    """Records as jobs (JOBS and EXTRAS) and STEPS; those that cannot be typed are UNREADABLE.
 
-
-def _with_ids(rows: RawTable) -> tuple[RawTable, Bools]:
-    """The rows with what their ids name: the job, its array, its heterogeneous job, the step; and which are steps."""
-    ids = one_piece(rows["id"])
-    is_odd = ~truths(pc.match_substring_regex(ids, rf"^\d{{1,{MOST_DIGITS}}}$"))
-    named = {name: ids if name == "job_id" else unknown(len(ids), pa.string()) for name in ("job_id", *_ID_PARTS)}
+    raw: texts by what they tell (COLUMNS). shown: a record as it stands in the source.
+    """
+    ids, bad = one_piece(raw.rows["id"]), np.zeros(len(raw.rows), np.uint8)
+    if "raw_id" in raw.rows.column_names:
+        is_other = pc.and_(pc.not_equal(raw.rows["raw_id"], ids), pc.utf8_is_digit(ids))
+        bad[truths(is_other)] = CODE["shifted_fields"]
+    # What the ids name: the job, its array, its heterogeneous job, the step.
+    named = {"job_id": ids} | dict.fromkeys(("array_id", "het_id", "step"), unknown(len(ids), pa.string()))
+    is_odd = ~truths(pc.match_substring_regex(ids, f"^{_NUMBER}$"))
     if is_odd.any():
         parts = pc.extract_regex(ids.filter(arrow(is_odd)), ID)
-        job, number, task, component, step = (
-            pc.struct_field(parts, name) for name in ("job", "number", "task", "component", "step")
-        )
-        own = {
-            "job_id": job,
-            "array_id": pc.if_else(pc.equal(task, ""), None, number),
-            "het_id": pc.if_else(pc.equal(component, ""), None, pc.binary_join_element_wise(number, task, "")),
-            "step": pc.if_else(pc.equal(step, ""), None, step),
-        }
-        named = {name: pc.replace_with_mask(column, arrow(is_odd), own[name]) for name, column in named.items()}
-    for name, column in named.items():
+        for name, column in named.items():
+            part = pc.struct_field(parts, name)
+            named[name] = pc.replace_with_mask(column, arrow(is_odd), pc.if_else(pc.equal(part, ""), None, part))
+    rows = raw.rows
+    for name, column in (named | {LINE: arrow(raw.line)}).items():
         rows = rows.append_column(name, column)
-    return rows, ~nulls(named["step"])
+    is_named, is_step = ~nulls(named["job_id"]), ~nulls(named["step"])
+    bad[~is_named & (bad == 0)] = CODE["no_job_id"]
+    tables = []
+    for chosen, typed, said in ((is_named & ~is_step, _jobs, remarks), (is_named & is_step, _steps, Remarks())):
+        own = rows if chosen.all() else rows.filter(arrow(chosen)).combine_chunks()
+        fields = Fields(own, context, said, bad[chosen])
+        table = typed(fields)
+        tables.append(table.filter(arrow(fields.bad == 0)) if fields.bad.any() else table)
+        bad[chosen] = fields.bad
+    unreadable = list(raw.unreadable)
+    for row in np.flatnonzero(bad).tolist():
+        where, reason = (int(raw.line[row]), int(raw.offset[row])), REASONS[bad[row] - 1]
+        unreadable.append(reader.unreadable_row(context.source, *where, reason, shown(row)))
+    unreadable.sort(key=lambda one: (one["source_line"], one["byte_offset"]))
+    jobs, steps = tables
+    lost = reader.unreadable_table(unreadable)
+    return reader.Chunk(jobs, lost, raw.lines, raw.n_lines, raw.n_bytes, remarks, parts=steps)
 
 
-def _jobs(fields: Fields, first_line: int) -> pa.Table:
+_CATEGORIES = ("cluster", "user", "user_group", "account", "queue", "qos")
+_TEXTS = ("job_id", "job_name", "comment", "submit_line", "work_dir")
+
+
+def _jobs(fields: Fields) -> pa.Table:
     """JOBS and EXTRAS of records of jobs."""
     n, context = len(fields.rows), fields.context
-    typed = {what: _TYPERS[COLUMNS[what].kind](fields, what) for what in (*_AS_THEY_ARE, *_asked_texts(context))}
-    typed |= _times(fields) | _sizes(fields)
-    named = pc.value_counts(typed["cluster"].drop_null().cast(pa.string()))
-    fields.remarks.update({f"{CLUSTER}{one['values']}": one["counts"] for one in named.to_pylist()})
+    typed = {what: fields.category(what) for what in _CATEGORIES} | {what: fields.text(what) for what in _TEXTS}
+    typed |= {name: categories(fields.text(name), str) for name in ("array_id", "het_id")}
+    typed["state"] = categories(fields.category("state"), _state_name)
+    fields.tally(CLUSTER, typed["cluster"])
+    fields.tally(STATE, typed["state"])
     typed |= {
-        "site": constant(context.site.name, n),
-        "job_id": fields.text("job_id"),
-        "array_id": categories(fields.text("array_id"), str),
-        "het_id": categories(fields.text("het_id"), str),
-        "state": _states(fields),
+        **_times(fields),
+        **_sizes(fields),
         **_limits(fields),
+        **{what: whole(fields.floats(what)) for what in ("exit_code", "derived_exit_code")},
+        "attempt_key": fields.typed("attempt_key").arrow(),
+        "site": constant(context.site.name, n),
         "source_file": constant(context.source.label, n),
-        "source_line": arrow(integers(fields.rows[LINE])[0] + first_line),
+        "source_line": one_piece(fields.rows[LINE]),
     }
     return jobs_table(n, **typed)
 
 
-def _asked_texts(context: Context) -> list[str]:
-    """The raw texts that rules, tokens and hashes will ask for."""
-    settings = context.settings
-    rules = (*settings.application_rules, *settings.problem_size_rules)
-    asked = {"work_dir", *(rule.text for rule in rules), *(rule.text for rule in settings.input_rules)}
-    asked |= {"submit_line"} if settings.keep_submit_line else set()
-    return [name for name in ("comment", "submit_line", "work_dir") if name in asked]
-
-
-def _steps(fields: Fields, _first_line: int) -> pa.Table:
+def _steps(fields: Fields) -> pa.Table:
     """STEPS. The exit code of .batch and .extern is the job's own and not one of its steps'."""
-    code, largest_kib = fields.exit_code("exit_code"), fields.memory("max_rss", 1 / 1024)[0]
     is_own = truths(pc.match_substring_regex(fields.text("step"), "^[0-9i]"))
     found = {
         "cluster": fields.category("cluster"),
         "job_id": fields.text("job_id"),
-        "attempt_key": arrow(*fields.count("attempt_key")),
+        "attempt_key": fields.typed("attempt_key").arrow(),
         "start_s": fields.instants("start_s").arrow(),
-        "max_rss_kib": real(largest_kib),
-        "used_mem_kib": real(_used_kib(fields, largest_kib)),
-        "energy_j": real(fields.energy_j()),
-        "derived_exit_code": whole(np.where(is_own, code, np.nan)),
+        "max_rss_kib": real(fields.floats("max_rss")),
+        "used_mem_kib": real(_used_kib(fields)),
+        "energy_j": real(fields.floats("energy")),
+        "derived_exit_code": whole(np.where(is_own, fields.floats("exit_code"), np.nan)),
     }
     return pa.table(found, schema=STEPS)
 
 
-def _used_kib(fields: Fields, largest_kib: Floats) -> Floats:
+def _used_kib(fields: Fields) -> Floats:
     """Memory of all tasks together, KiB: their number times the mean of their largest, or else times the largest.
 
     NaN where the number of tasks is not told: a step of one task cannot be told from one of a thousand.
     """
     if not fields.has("n_tasks"):
         return np.full(len(fields.rows), np.nan)
-    n_tasks, unknown = fields.count("n_tasks")
-    mean_kib = fields.memory("mean_rss", 1 / 1024)[0]
-    task_kib = np.where(np.isnan(mean_kib), largest_kib, mean_kib)
-    return np.where(unknown | ~(task_kib > 0), np.nan, task_kib * n_tasks)
-
-
-_SHORT_DIGITS = 8
-_STAMP = re.compile(columns.STAMP)
-
-
-def _gpu_types(given: pa.Array, asked: pa.Array, gpus: Floats, listed: Floats) -> pa.Array:
-    """The type of each job's GPUs: as allocated, else as asked for; null where it has none or the log does not tell."""
-    if not (gpus > 0).any():
-        return pa.nulls(len(gpus), CATEGORY)
-    has_given = arrow(~np.isnan(listed))
-    text = pc.if_else(has_given, given.cast(pa.string()), asked.cast(pa.string()))
-    return categories(pc.if_else(arrow(gpus > 0), text, None), lambda word: gpu_type(word) or None)
+    task_kib = values.first_known(fields.floats("mean_rss"), fields.floats("max_rss"))
+    return values.positive(task_kib) * fields.floats("n_tasks")
 
 
 def _sizes(fields: Fields) -> dict[str, pa.Array]:
     """Processors, nodes, and what is counted per processor; a job that was given no processor was given no node."""
-    counts = {name: fields.count(name) for name in ("procs", "nodes", "requested_procs", "requested_nodes")}
-    number = {name: np.where(missing, np.nan, values) for name, (values, missing) in counts.items()}
-    typed = {name: arrow(*count) for name, count in counts.items()}
+    number = {name: fields.floats(name) for name in ("procs", "nodes", "requested_procs", "requested_nodes")}
     number["nodes"] *= np.where(number["procs"] == 0, 0.0, 1.0)
-    typed["nodes"] = whole(number["nodes"])
+    allocated, requested = fields.category("alloc_tres"), fields.category("req_tres")
     if fields.has("req_tres") and not fields.has("requested_nodes"):
-        asked = fields.by_word("req_tres", partial(counted, NODES))
-        number["requested_nodes"] = np.where(asked == NO_COUNT, np.nan, asked)
-        typed["requested_nodes"] = whole(number["requested_nodes"])
-    given, placed, asked, asked_nodes = map(values.positive, number.values())
-    # --mem=0 asks for all memory of a node.
-    asked_kib, per = fields.memory("requested_mem", 1024.0)
-    kib, typed_kib, typed_per = values.positive(asked_kib), values.positive(asked_kib), per
-    if fields.has("typed_mem"):
-        typed_kib, typed_per = fields.memory("typed_mem", 1024.0)
-        typed_kib = values.positive(typed_kib)
-    procs = values.first_known(asked, given)
-    own_kib = values.per_processor(
-        kib, per, procs, values.first_known(placed, asked_nodes), values.first_known(given, asked)
-    )
-    allocated, largest_kib = fields.category("alloc_tres"), fields.memory("max_rss", 1 / 1024)[0]
-    for pattern, name in ((CPUS, "procs"), (NODES, "nodes")):
+        number["requested_nodes"] = by_word(requested, partial(slurm_texts.resource, "nodes"))
+    for name in ("procs", "nodes"):
         # In a text, where two columns tell different numbers of what Slurm writes from one, fields are shifted.
-        other = by_word(allocated, partial(counted, pattern))
+        other = by_word(allocated, partial(slurm_texts.resource, name, odd=-1.0))
         is_other = ~np.isnan(other) & ~np.isnan(number[name]) & (other != number[name])
         fields.mark(is_other & fields.context.is_text, "shifted_fields")
-    listed = by_word(allocated, gpus_of)
-    gpus = np.where(np.isnan(listed), fields.by_word("req_tres", gpus_of), listed)
-    return typed | {
+    listed = by_word(allocated, slurm_texts.gpus_of)
+    gpus = values.first_known(listed, by_word(requested, slurm_texts.gpus_of))
+    gpu_types = pa.nulls(len(gpus), CATEGORY)
+    if (gpus > 0).any():
+        # As allocated, else as asked for.
+        text = pc.if_else(arrow(~np.isnan(listed)), allocated.cast(pa.string()), requested.cast(pa.string()))
+        gpu_types = categories(pc.if_else(arrow(gpus > 0), text, None), lambda word: slurm_texts.gpu_type(word) or None)
+    given, placed, asked, asked_nodes = map(values.positive, number.values())
+    procs = values.first_known(asked, given)
+    memory = fields.memory("requested_mem")
+    as_typed = fields.memory("typed_mem") if fields.has("typed_mem") else memory
+    # --mem=0 asks for all memory of a node.
+    own_kib = values.per_processor(
+        values.positive(memory.floats()), memory.per, procs, values.first_known(placed, asked_nodes),
+        values.first_known(given, asked),
+    )  # fmt: skip
+    return {name: whole(found) for name, found in number.items()} | {
         "gpus": whole(gpus),
-        "gpu_type": _gpu_types(allocated, fields.category("req_tres"), gpus, listed),
+        "gpu_type": gpu_types,
         "requested_mem_kib": real(own_kib),
-        "requested_memory": _typed_memory(fields, typed_kib, typed_per, values.first_known(asked_nodes, placed), procs),
-        "max_rss_kib": real(largest_kib),
-        "used_mem_kib": real(_used_kib(fields, largest_kib) / given),
-        "cpu_s": real(fields.duration("total_cpu") / given),
-        "energy_j": real(fields.energy_j()),
+        "requested_memory": _typed_memory(fields, as_typed, values.first_known(asked_nodes, placed), procs),
+        "max_rss_kib": real(fields.floats("max_rss")),
+        "used_mem_kib": real(_used_kib(fields) / given),
+        "cpu_s": real(fields.floats("total_cpu") / given),
+        "energy_j": real(fields.floats("energy")),
     }
 
 
-def _typed_memory(fields: Fields, kib: Floats, said_per: Per, nodes: Floats, procs: Floats) -> pa.Array:
+def _typed_memory(fields: Fields, memory: Memory, nodes: Floats, procs: Floats) -> pa.Array:
     """Memory as typed. Slurm 21.08 and later write the job's total, for --mem as for --mem-per-cpu.
 
     Such a total is divided by processors where the submit line has --mem-per-cpu, else by the nodes asked for, as if
     it had --mem; where these are unknown it stays a job's. A cluster's default per processor reads as --mem too: the
     comparison of templates has requested_mem_kib, which is per processor, as another reading.
     """
-    is_total = said_per == JOB
-    per = np.where(is_total & ~np.isnan(nodes), NODE, said_per).astype(np.int8)
+    kib, is_total = values.positive(memory.floats()), memory.per == JOB
+    per = np.where(is_total & ~np.isnan(nodes), NODE, memory.per).astype(np.int8)
     if is_total.any() and fields.has("submit_line"):
-        is_per_cpu = pc.fill_null(pc.match_substring(fields.text("submit_line"), "--mem-per-cpu"), False)
-        per[is_total & is_per_cpu.to_numpy(zero_copy_only=False) & ~np.isnan(procs)] = PROCESSOR
+        is_per_cpu = truths(pc.match_substring(fields.text("submit_line"), "--mem-per-cpu"))
+        per[is_total & is_per_cpu & ~np.isnan(procs)] = PROCESSOR
     divisor = np.where(per == PROCESSOR, procs, np.where(per == NODE, nodes, 1.0))
     return values.requested_memory(np.where(is_total, kib / divisor, kib), per)
 
@@ -360,19 +318,19 @@ def _typed_memory(fields: Fields, kib: Floats, said_per: Per, nodes: Floats, pro
 def _limits(fields: Fields) -> dict[str, pa.Array]:
     """The limit that the user asked for, and the first one that we set; a limit that others changed is the request."""
     if fields.has("limit_min"):
-        minutes, missing = fields.count("limit_min")
-        limit_s = np.where(missing | np.isin(minutes, values.NO_VALUES), np.nan, minutes * 60.0)
+        minutes = fields.floats("limit_min")
+        limit_s = np.where(np.isin(minutes, values.NO_VALUES), np.nan, minutes * 60.0)
     else:
-        limit_s = fields.duration("requested_s")
+        limit_s = fields.floats("requested_s")
     fields.mark(limit_s < 0, "not_a_duration")
     comments = fields.category("admin_comment")
-    asked_s, set_s = (fields.by_word("admin_comment", value_of) for value_of in (asked_s_of, noted_s_of))
+    asked_s, set_s = (by_word(comments, value_of) for value_of in (slurm_texts.asked_s_of, slurm_texts.noted_s_of))
     # The guard raises a limit up to what was asked for; below or beyond, somebody else has changed it.
     is_others = (limit_s < set_s) | (limit_s > asked_s)
     set_s[is_others], asked_s[is_others] = np.nan, np.nan
-    by = categories(comments, noted_by_of)
+    by = categories(comments, slurm_texts.noted_by_of)
     return {
-        "requested_s": real(np.where(np.isnan(asked_s), limit_s, asked_s)),
+        "requested_s": real(values.first_known(asked_s, limit_s)),
         "limit_set_s": real(set_s),
         "limit_set_by": pc.if_else(arrow(np.isnan(set_s)), unknown(len(set_s), pa.string()), by.cast(pa.string())),
     }
@@ -391,19 +349,6 @@ def _state_name(text: str) -> str:
     return fitting[0] if len(fitting) == 1 else stem
 
 
-def _states(fields: Fields) -> pa.Array:
-    """States as one word each; those Slurm does not name are tallied."""
-    encoded = fields.category("state")
-    if encoded.null_count == len(encoded):
-        return encoded
-    merged = categories(encoded, _state_name)
-    for place, name in enumerate(merged.dictionary.to_pylist()):
-        if name not in STATES:
-            fields.remarks[f"{STATE}{name}"] += pc.sum(pc.equal(merged.indices, place)).as_py() or 0
-    return merged
-
-
-_INSTANTS = ("submit_s", "eligible_s", "start_s", "end_s")
 _CLOCK_S = 1.0
 """Slurm's Elapsed is End - Start - Suspended to the second."""
 
@@ -414,8 +359,8 @@ def _times(fields: Fields) -> dict[str, pa.Array]:
     runtime_s is Elapsed; in a dump without that column it is End - Start - Suspended. A start or end that came twice
     when clocks went back is the one that agrees with Elapsed; the first where both do, or none.
     """
-    times = {name: fields.instants(name) for name in _INSTANTS}
-    suspended_s, elapsed_s = fields.duration("suspended_s"), fields.duration("runtime_s")
+    times = {name: fields.instants(name) for name in INSTANTS}
+    suspended_s, elapsed_s = fields.floats("suspended_s"), fields.floats("runtime_s")
     start, end = times["start_s"], times["end_s"]
     start_s, end_s, is_settled = values.settled(start, end, elapsed_s + np.nan_to_num(suspended_s), _CLOCK_S)
     for name, instants in times.items():
@@ -434,10 +379,9 @@ def _times(fields: Fields) -> dict[str, pa.Array]:
 # ---------------- steps
 # Steps folded into their jobs, whatever chunk or file either stands in.
 #
-# A step is an attempt's where Slurm's DBIndex says so, or, without it, where the step started while the attempt ran.
-# What is then left goes to the attempt of its job that started last before it, or to the only one. All records of one
-# attempt (overlapping dumps) share what its steps tell. So the outcome hangs on the set of rows alone, as attempts of
-# one job never run at one time.
+# A step is an attempt's where Slurm's DBIndex says so. Without it, it goes to the attempt of its job that started last
+# before it, or to the only one. All records of one attempt (overlapping dumps) share what its steps tell. So the
+# outcome hangs on the set of rows alone, as attempts of one job never run at one time.
 
 _TOLD = ("max_rss_kib", "used_mem_kib", "energy_j", "derived_exit_code")
 """Columns of which a job has the largest value of its own and its steps'.
@@ -451,31 +395,25 @@ sum of its steps. So the largest is the job's own where that is known.
 _PAIRED = """
 CREATE TEMP TABLE paired AS WITH pairs AS (
     SELECT step.nr AS step, job.nr AS job, step.start_s AS step_start_s, coalesce(job.start_s, -1) AS start_s,
-        coalesce(CASE WHEN step.attempt_key IS NOT NULL THEN step.attempt_key = job.attempt_key
-            ELSE job.end_s IS NOT NULL AND job.start_s <= step.start_s
-                AND step.start_s < greatest(job.end_s, job.start_s + 1) END, FALSE) AS is_sure,
-        step.attempt_key IS NULL OR job.attempt_key IS NULL AS may_be
+        step.attempt_key = job.attempt_key AS is_own
     FROM steps AS step JOIN jobs AS job ON step.job_id = job.job_id AND step.cluster IS NOT DISTINCT FROM job.cluster
 )
-SELECT step, job FROM pairs WHERE is_sure
-UNION ALL
-SELECT step, job FROM pairs WHERE may_be AND step NOT IN (SELECT step FROM pairs WHERE is_sure)
+SELECT step, job FROM pairs WHERE is_own IS DISTINCT FROM FALSE
 WINDOW own AS (PARTITION BY step)
-QUALIFY coalesce(start_s = max(start_s) FILTER (start_s <= step_start_s) OVER own,
-    min(start_s) OVER own = max(start_s) OVER own)
+QUALIFY is_own OR (count(is_own) OVER own = 0 AND coalesce(
+    start_s = max(start_s) FILTER (start_s <= step_start_s) OVER own,
+    min(start_s) OVER own = max(start_s) OVER own))
 """
-"""Each step beside the attempts that it is of: those that surely are, else those of its id that started last before it,
-else any, where all started at one time."""
+"""Each step beside the attempts that it is of: those of its key, else those of its id that started last before it, else
+any, where all started at one time."""
 _SHARED = """
-WITH own AS (
-    SELECT paired.job AS nr, max(step.max_rss_kib) AS max_rss_kib, max(step.energy_j) AS energy_j,
-        max(step.derived_exit_code) AS derived_exit_code,
-        max(step.used_mem_kib / CASE WHEN job.procs > 0 THEN job.procs END) AS used_mem_kib
-    FROM paired JOIN steps AS step ON step.nr = paired.step JOIN jobs AS job ON job.nr = paired.job GROUP BY paired.job
-), told AS (
-    SELECT jobs.nr, cluster, job_id, submit_s, {largest} FROM jobs LEFT JOIN own ON own.nr = jobs.nr
-)
-SELECT {shared} FROM told WINDOW attempt AS (PARTITION BY cluster, job_id, submit_s) ORDER BY nr
+SELECT {shared} FROM (
+    SELECT nr, cluster, job_id, submit_s, max_rss_kib, used_mem_kib, energy_j, derived_exit_code FROM jobs
+    UNION ALL
+    SELECT NULL, job.cluster, job.job_id, job.submit_s, step.max_rss_kib,
+        step.used_mem_kib / CASE WHEN job.procs > 0 THEN job.procs END, step.energy_j, step.derived_exit_code
+    FROM paired JOIN steps AS step ON step.nr = paired.step JOIN jobs AS job ON job.nr = paired.job
+) WINDOW attempt AS (PARTITION BY cluster, job_id, submit_s) QUALIFY nr IS NOT NULL ORDER BY nr
 """
 """What each job's records and steps tell; a job and a submit are one attempt."""
 
@@ -487,20 +425,15 @@ def fold(jobs: pa.Table, steps: pa.Table, _site: SiteSettings, _settings: Ingest
     """
     n_found = 0
     if steps.num_rows or pc.count_distinct(jobs["job_id"]).as_py() < jobs.num_rows:
-        read = ("cluster", "job_id", "submit_s", "start_s", "end_s", "attempt_key", "procs", *_TOLD)
+        read = ("cluster", "job_id", "submit_s", "start_s", "attempt_key", "procs", *_TOLD)
         with connected() as database:
-            database.register("jobs", _numbered(jobs.select(read)))
-            database.register("steps", _numbered(steps))
+            for name, rows in (("jobs", jobs.select(read)), ("steps", steps)):
+                database.register(name, rows.append_column("nr", arrow(np.arange(rows.num_rows))))
             database.execute(_PAIRED)
             (n_found,) = database.sql("SELECT count(DISTINCT step) FROM paired").fetchall()[0]
-            largest = ", ".join(f"greatest(jobs.{name}, own.{name}) AS {name}" for name in _TOLD)
             shared = ", ".join(f"max({name}) OVER attempt AS {name}" for name in _TOLD)
-            told = database.sql(_SHARED.format(largest=largest, shared=shared)).to_arrow_table()
+            told = database.sql(_SHARED.format(shared=shared)).to_arrow_table()
         for name in _TOLD:
             jobs = replaced(jobs, name, told[name])
     lines = {"step": n_found, "orphan_step": steps.num_rows - n_found}
     return Folded(jobs.select(JOBS.schema().names), {name: n for name, n in lines.items() if n})
-
-
-def _numbered(rows: pa.Table) -> pa.Table:
-    return rows.append_column("nr", arrow(np.arange(rows.num_rows)))
