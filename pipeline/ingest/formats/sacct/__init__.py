@@ -332,14 +332,15 @@ def _spans(tokens: Sequence[bytes], layout: Layout) -> list[set[tuple[int, int]]
     if not 0 <= surplus <= MAX_SURPLUS:
         return None
     for column, (kind, fits) in enumerate(zip(layout.kinds, layout.fits, strict=True)):
-        ways = ((low, high) for low in reached for high in (range(low, surplus + 1) if kind.is_wide else (low,)))
-        own = {(column + low, column + high + 1) for low, high in ways}
-        is_any = kind.is_text and layout.is_quoted and not surplus
+        is_any, is_wide = layout.is_quoted and not surplus and kind.is_text, surplus > 0 and kind.is_wide
+        own = [(column + low, column + low + 1) for low in reached]
+        if is_wide:
+            own = [(start, column + high + 1) for start, _ in own for high in range(start - column, surplus + 1)]
         spans.append({span for span in own if is_any or fits(layout.delimiter.join(tokens[slice(*span)]))})
         reached = {end - column - 1 for _, end in spans[-1]}
     ends = {len(tokens)}
-    for column, own in reversed([*enumerate(spans)]):
-        spans[column] = {(start, end) for start, end in own if end in ends}
+    for column, fitting in reversed([*enumerate(spans)]):
+        spans[column] = {(start, end) for start, end in fitting if end in ends}
         ends = {start for start, _ in spans[column]}
     return spans if ends else None
 

@@ -97,7 +97,7 @@ def elements(blocks: Iterable[bytes]) -> Iterator[tuple[int, list[Element]]]:
     """The size of each block, and the elements of "jobs" arrays that end in it, of a document or several."""
     data, line, offset, is_inside = b"", 1, 0, False
     begins: re.Pattern[bytes] | None = None
-    for block in chain(blocks, [b""]):
+    for block, behind in pairwise(chain(blocks, [b""])):
         # What is kept of the blocks before starts with an element where `is_inside`.
         data += block
         if begins is None and (first := _FIRST_KEY.search(data)):
@@ -105,9 +105,9 @@ def elements(blocks: Iterable[bytes]) -> Iterator[tuple[int, list[Element]]]:
         starts = [0] * is_inside + [match.end() for match in begins.finditer(data)] if begins else []
         is_inside, kept, counted = bool(starts), starts[-1] if starts else max(0, len(data) - _OVERLAP_BYTES), 0
         found = list[Element]()
-        for start, stop in pairwise(starts if block else [*starts, len(data)]):
+        for start, stop in pairwise(starts if behind else [*starts, len(data)]):
             line, counted = line + data.count(b"\n", counted, start), start
-            found += _parsed(data[start:stop], line, offset + start, is_last=stop == len(data) and not block)
+            found += _parsed(data[start:stop], line, offset + start, is_last=stop == len(data) and not behind)
         line += data.count(b"\n", counted, kept)
         offset, data = offset + kept, data[kept:]
         if len(data) > MAX_ELEMENT_BYTES:
@@ -327,11 +327,10 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
     """A document's chunks, one a block; InputError where the source holds no job of sacct, or is damaged."""
     context, start = records.Context(source, site, settings, is_text=False), head(source)
     before = takewhile(lambda line: not line.lstrip().startswith(b"{"), start.split(b"\n"))
-    remarks, is_empty = Remarks({"files": 1, "messages": sum(map(is_message, before))}), True
+    remarks = Remarks({"files": 1, "messages": sum(map(is_message, before))})
+    if (array := ARRAY.search(start)) and not start[array.end() :].strip():
+        remarks[_CUT] += 1
     for n_bytes, found in elements(byte_blocks(source, BLOCK_BYTES)):
-        is_empty &= not found
-        if not n_bytes and is_empty and (array := ARRAY.search(start)):
-            remarks[_CUT] += b"]" not in start[array.end() :]
         yield _chunk(found, n_bytes, context, remarks)
         remarks = Remarks()
 

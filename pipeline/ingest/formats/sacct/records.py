@@ -234,28 +234,28 @@ def _jobs(fields: Fields) -> pa.Table:
 
 def _steps(fields: Fields) -> pa.Table:
     """STEPS. The exit code of .batch and .extern is the job's own and not one of its steps'."""
-    is_own = truths(pc.match_substring_regex(fields.text("step"), "^[0-9i]"))
+    is_own, largest_kib = truths(pc.match_substring_regex(fields.text("step"), "^[0-9i]")), fields.floats("max_rss")
     found = {
         "cluster": fields.category("cluster"),
         "job_id": fields.text("job_id"),
         "attempt_key": fields.typed("attempt_key").arrow(),
         "start_s": fields.instants("start_s").arrow(),
-        "max_rss_kib": real(fields.floats("max_rss")),
-        "used_mem_kib": real(_used_kib(fields)),
+        "max_rss_kib": real(largest_kib),
+        "used_mem_kib": real(_used_kib(fields, largest_kib)),
         "energy_j": real(fields.floats("energy")),
         "derived_exit_code": whole(np.where(is_own, fields.floats("exit_code"), np.nan)),
     }
     return pa.table(found, schema=STEPS)
 
 
-def _used_kib(fields: Fields) -> Floats:
+def _used_kib(fields: Fields, largest_kib: Floats) -> Floats:
     """Memory of all tasks together, KiB: their number times the mean of their largest, or else times the largest.
 
     NaN where the number of tasks is not told: a step of one task cannot be told from one of a thousand.
     """
     if not fields.has("n_tasks"):
         return np.full(len(fields.rows), np.nan)
-    task_kib = values.first_known(fields.floats("mean_rss"), fields.floats("max_rss"))
+    task_kib = values.first_known(fields.floats("mean_rss"), largest_kib)
     return values.positive(task_kib) * fields.floats("n_tasks")
 
 
@@ -280,7 +280,7 @@ def _sizes(fields: Fields) -> dict[str, pa.Array]:
         gpu_types = categories(pc.if_else(arrow(gpus > 0), text, None), lambda word: slurm_texts.gpu_type(word) or None)
     given, placed, asked, asked_nodes = map(values.positive, number.values())
     procs = values.first_known(asked, given)
-    memory = fields.memory("requested_mem")
+    memory, largest_kib = fields.memory("requested_mem"), fields.floats("max_rss")
     as_typed = fields.memory("typed_mem") if fields.has("typed_mem") else memory
     # --mem=0 asks for all memory of a node.
     own_kib = values.per_processor(
@@ -292,8 +292,8 @@ def _sizes(fields: Fields) -> dict[str, pa.Array]:
         "gpu_type": gpu_types,
         "requested_mem_kib": real(own_kib),
         "requested_memory": _typed_memory(fields, as_typed, values.first_known(asked_nodes, placed), procs),
-        "max_rss_kib": real(fields.floats("max_rss")),
-        "used_mem_kib": real(_used_kib(fields) / given),
+        "max_rss_kib": real(largest_kib),
+        "used_mem_kib": real(_used_kib(fields, largest_kib) / given),
         "cpu_s": real(fields.floats("total_cpu") / given),
         "energy_j": real(fields.floats("energy")),
     }
@@ -407,13 +407,16 @@ QUALIFY is_own OR (count(is_own) OVER own = 0 AND coalesce(
 """Each step beside the attempts that it is of: those of its key, else those of its id that started last before it, else
 any, where all started at one time."""
 _SHARED = """
-SELECT {shared} FROM (
-    SELECT nr, cluster, job_id, submit_s, max_rss_kib, used_mem_kib, energy_j, derived_exit_code FROM jobs
+WITH told AS (
+    SELECT cluster, job_id, submit_s, max_rss_kib, used_mem_kib, energy_j, derived_exit_code FROM jobs
     UNION ALL
-    SELECT NULL, job.cluster, job.job_id, job.submit_s, step.max_rss_kib,
+    SELECT job.cluster, job.job_id, job.submit_s, step.max_rss_kib,
         step.used_mem_kib / CASE WHEN job.procs > 0 THEN job.procs END, step.energy_j, step.derived_exit_code
     FROM paired JOIN steps AS step ON step.nr = paired.step JOIN jobs AS job ON job.nr = paired.job
-) WINDOW attempt AS (PARTITION BY cluster, job_id, submit_s) QUALIFY nr IS NOT NULL ORDER BY nr
+), attempt AS (SELECT cluster, job_id, submit_s, {largest} FROM told GROUP BY ALL)
+SELECT attempt.* FROM jobs JOIN attempt ON jobs.job_id = attempt.job_id
+    AND jobs.cluster IS NOT DISTINCT FROM attempt.cluster AND jobs.submit_s IS NOT DISTINCT FROM attempt.submit_s
+ORDER BY jobs.nr
 """
 """What each job's records and steps tell; a job and a submit are one attempt."""
 
@@ -431,8 +434,8 @@ def fold(jobs: pa.Table, steps: pa.Table, _site: SiteSettings, _settings: Ingest
                 database.register(name, rows.append_column("nr", arrow(np.arange(rows.num_rows))))
             database.execute(_PAIRED)
             (n_found,) = database.sql("SELECT count(DISTINCT step) FROM paired").fetchall()[0]
-            shared = ", ".join(f"max({name}) OVER attempt AS {name}" for name in _TOLD)
-            told = database.sql(_SHARED.format(shared=shared)).to_arrow_table()
+            largest = ", ".join(f"max({name}) AS {name}" for name in _TOLD)
+            told = database.sql(_SHARED.format(largest=largest)).to_arrow_table()
         for name in _TOLD:
             jobs = replaced(jobs, name, told[name])
     lines = {"step": n_found, "orphan_step": steps.num_rows - n_found}
