@@ -270,7 +270,8 @@ def series_page(
 ) -> str:
     """The page of some series, as series_as_dicts gives them; the same series give the same bytes.
 
-    The optional `curve` of a series holds predictions dense enough to draw; without it its predictions are drawn.
+    The optional `curve` of a series holds predictions at enough counts to draw a line; without it the few predictions
+    of the series are drawn as points.
     `n_all`: number of series, where the page shows only some. `weak`: weak-scaling series.
     `doubt`: a sentence on the whole run. `asked`: the application's row of the site's page, whose count the page asks
     for; without it each series asks for its own.

@@ -27,7 +27,7 @@ SAMPLE_ROWS = 7
 
 
 def summarize_version(manifest: Manifest) -> dict[str, Any]:
-    """A version in numbers: lines, jobs, set aside, groups, fits, predictions, estimates, a sample of predictions."""
+    """How many lines, jobs, groups, fits, predictions and estimates a version has, and some of its predictions."""
     reports = {plain["stage"]: Report.from_dict(plain) for plain in manifest.reports}
     rows = {name: entry.rows for name, entry in manifest.tables.items()}
     ingest, clean, made = reports["ingest"], reports["clean"], reports["predict"].facts

@@ -1,8 +1,9 @@
 """A log in the order a scheduler observes it: jobs in order of submit, and when each fact about them became known.
 
-At a job's submit an estimator may use the submit's own values (request, submitter, program, queue, time); the submits,
-starts and departures of earlier jobs by then; and the runtimes of jobs that had ended by then, which are those before
-`ended` in `by_end`. Jobs that were cancelled before they started are included, because they were in the queue.
+When a job is submitted, an estimator may use only what is known at that time: the job's own values (request, submitter,
+program, queue, time); when earlier jobs were submitted, started or left the queue, up to that time; and the runtimes of
+jobs that had ended, which are those before `ended` in `by_end`. Jobs that were cancelled before they started are
+included, because they were in the queue.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -116,7 +116,8 @@ def backtest(
 
 
 def errors_of(jobs: pa.Table, past: History, quantiles_s: Floats, scored: Ints, about: Mapping[str, Any]) -> pa.Table:
-    """BACKTEST_ERRORS: per scored job its quantiles, s, its runtime, and the age of what the estimate knew, days.
+    """BACKTEST_ERRORS: for each scored job the estimated quantiles and the runtime (both in s), and the age in days of
+    what the estimate knew.
 
     `runtime_quantile` is the share, interpolated among the six, at which the runtime lies; null below the first one,
     beyond the last one, and where a method has no quantiles.

@@ -4,9 +4,9 @@ Line 1 is the stamp. Lines 2 to 4 name the templates and the columns. Then comes
 of every bucket, and of the end. Then come the rows, one a line, in order of bucket and key. Each row ends with a
 checksum, and so does line 1, whose checksum is that of lines 1 to 4.
 
-Texts in keys are quoted, so that no text of a user can end a field. The hash of a key's bucket is a polynomial modulo a
-prime. All its values are integers below 2^51, so that a language whose only numbers are doubles (Lua 5.1) computes the
-same one.
+Texts in keys are quoted, so that no text of a user can end a field. The hash function that chooses the bucket of a key
+is a polynomial modulo a prime. All its values are integers below 2^51, so that a language whose only numbers are
+doubles (Lua 5.1) computes the same ones.
 """
 
 import hashlib

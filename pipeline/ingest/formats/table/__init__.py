@@ -50,7 +50,7 @@ PART_ROWS = 1 << 16
 
 
 def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterator[Chunk]:
-    """A table's chunks; InputError where it names no columns, or none that tell when jobs ran, or is damaged."""
+    """The chunks of a table. InputError if it has no names of columns, no column on when jobs ran, or damage."""
     names, found = _columns(source, site, settings)
     remarks = Remarks({f"{_ASSUMED}{sentence}": 1 for sentence in found.said})
     if public := guesses.public_set(names):
