@@ -54,6 +54,12 @@ def test_a_record_without_its_closing_keys_is_set_aside(cut: str, reason: str) -
     assert reasons(line[: line.rindex(cut) + len(cut)] + "\n" + OTHER) == [reason]
 
 
+def test_a_name_that_ends_a_list_of_hosts_is_set_aside_also_in_a_file_too_small_to_judge() -> None:
+    """Found by mutated lines: the end of exec_host ran into the user of the next record."""
+    assert reasons(started().replace("user=", "user=061/0 Rese", 1) + OTHER) == ["cut_short"]
+    assert reasons(started().replace("group=", "group=domain ", 1) + OTHER) == []
+
+
 def test_a_start_record_without_its_start_is_set_aside() -> None:
     line = started()
     assert reasons(line[: line.index("start=")] + "\n" + OTHER) == ["cut_short"]
