@@ -54,9 +54,10 @@ def test_a_record_without_its_closing_keys_is_set_aside(cut: str, reason: str) -
     assert reasons(line[: line.rindex(cut) + len(cut)] + "\n" + OTHER) == [reason]
 
 
-def test_a_name_that_ends_a_list_of_hosts_is_set_aside_also_in_a_file_too_small_to_judge() -> None:
-    """Found by mutated lines: the end of exec_host ran into the user of the next record."""
-    assert reasons(started().replace("user=", "user=061/0 Rese", 1) + OTHER) == ["cut_short"]
+@pytest.mark.parametrize("name", ["061/0 Rese", "ann g6:33;Q;96"])
+def test_a_name_with_parts_of_another_record_is_set_aside_also_in_a_file_too_small_to_judge(name: str) -> None:
+    """Found by mutated lines: the end of exec_host, or the head of a record, stood in the user."""
+    assert reasons(started().replace("user=", f"user={name}", 1) + OTHER) == ["cut_short"]
     assert reasons(started().replace("group=", "group=domain ", 1) + OTHER) == []
 
 

@@ -63,9 +63,9 @@ TOLD = tuple(key for keys in TOGETHER for key in keys)
 _GROUP = np.repeat(np.arange(len(TOGETHER)), [len(keys) for keys in TOGETHER])
 NAMED = ("user", "group", "queue")
 """Keys of names."""
-IN_OTHER_PARTS, IN_NO_NAME = r"[=;\s]|/\d", r"^\s|[\x00-\x1f]|[;\s]\S*=|/\d+\s"
+IN_OTHER_PARTS, IN_NO_NAME = r"[=;\s]|/\d", r"^\s|[\x00-\x1f]|[;\s]\S*=|/\d+\s|;\w;"
 """What stands in other parts of a record (dates, hosts, blanks) and is rare in names; and what no directory has in one:
-another key behind a semicolon or a blank, where a record begins in the name, or the end of a list of hosts.
+another key behind a semicolon or a blank, a record's type, or the end of a list of hosts.
 """
 
 N_SIGNS = len(TOLD) + len(NAMED) + 2
