@@ -1,10 +1,9 @@
 """Derives the columns that come from a job's text, before a row can reach the disk.
 
-application: what a site's rule says, else the job's name by applications.py; problem_size: what a site's rule says;
-inputs: what a rule of inputs reads (read_inputs.py);
-submit_tokens: the submit line's words, where asked for; work_dir_hash. Then, where the site anonymises, user, group,
-account, job name and folder are keyed hashes. An application's name comes from what the user typed, so it is hashed
-too, unless a rule of the site gave it; submit_tokens are left out.
+application: what a site's rule says, else the job's name by application_names.py; problem_size: what a site's rule
+says; inputs: what a rule of inputs reads; submit_tokens: the submit line's words, where asked for; work_dir_hash.
+Then, where the site anonymises, user, group, account, job name and folder are keyed hashes. An application's name comes
+from what the user typed, so it is hashed too, unless a rule of the site gave it; submit_tokens are left out.
 
 Rules of a site are patterns of RE2, whose time is linear in the text, whatever users type. They see the first
 MAX_RULE_CHARACTERS characters, each distinct text of a table once.

@@ -1,6 +1,6 @@
 """A long run of random mutations through every reader: no exception but InputError, no lost line, no value unsaid.
 
-    python -m tests.fuzz.mutate [--lines 200000] [--seed 1] [--formats swf sacct pbs sacct_json table]
+    python -m tests.fuzz.mutate [--lines 200000] [--seed 1] [--formats NAME ...]
 
 Every mutated file is read by its own reader. The Report's check and the counts of jobs and unreadable records must
 hold, and the second reader of judge.py must find each value in the record that it comes from.

@@ -11,6 +11,7 @@ import pytest
 
 from pipeline.errors import ConfigError, InputError
 from pipeline.ingest import OnDisk, ingest, records
+from pipeline.ingest.derive import PERSONAL
 from pipeline.ingest.privacy import Hasher, hasher_of
 from pipeline.ingest.records import Records
 from pipeline.settings import IngestSettings, SiteSettings, TextRule
@@ -34,6 +35,19 @@ def key(tmp_path: Path) -> Path:
     path.write_text("0123456789abcdef0123456789abcdef\n")
     path.chmod(0o600)
     return path
+
+
+PLAIN = {
+    "site", "cluster", "job_id", "queue", "partition", "qos", "problem_size", "gpu_type", "limit_set_by",
+    "requested_memory", "state", "array_id", "het_id", "preceding_job_id", "source_file", "flag", "burst_id",
+    "group_id",
+}  # fmt: skip
+MADE_WITHOUT_NAMES = {"application", "submit_tokens", "inputs", "work_dir_hash"}
+
+
+def test_each_text_of_a_job_is_hashed_or_listed_as_naming_nobody() -> None:
+    texts = {one.name for one in JOBS.columns if pa.types.is_dictionary(one.type) or one.type == pa.string()}
+    assert texts == PLAIN | MADE_WITHOUT_NAMES | set(PERSONAL)
 
 
 def dump(folder: Path, n: int = 40) -> Path:

@@ -283,6 +283,7 @@ _OF_KIND = {
 _BOTH_STATES = {-4: "NODE_FAIL", -5: "NODE_FAIL", -6: "NODE_FAIL"}
 _PBS_STATES = {-29: "TIMEOUT", -26: "OUT_OF_MEMORY", -27: "OUT_OF_MEMORY", -20: "NODE_FAIL"}
 _TORQUE_STATES = {-11: "TIMEOUT", -10: "OUT_OF_MEMORY"}
+"""By exit status, of both systems, of PBS and of TORQUE; 0 is COMPLETED, any other one FAILED. -29: at its walltime."""
 _OVERLIMIT = -10
 
 
