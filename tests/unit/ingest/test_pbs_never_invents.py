@@ -54,7 +54,7 @@ def test_a_record_without_its_closing_keys_is_set_aside(cut: str, reason: str) -
     assert reasons(line[: line.rindex(cut) + len(cut)] + "\n" + OTHER) == [reason]
 
 
-@pytest.mark.parametrize("name", ["061/0 Rese", "ann g6:33;Q;96"])
+@pytest.mark.parametrize("name", ["061/0 Rese", "ann g6:33;Q;96", "ann gropp336.sh"])
 def test_a_name_with_parts_of_another_record_is_set_aside_also_in_a_file_too_small_to_judge(name: str) -> None:
     """Found by mutated lines: the end of exec_host, or the head of a record, stood in the user."""
     assert reasons(started().replace("user=", f"user={name}", 1) + OTHER) == ["cut_short"]

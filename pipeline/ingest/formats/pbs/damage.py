@@ -112,7 +112,10 @@ def rare_damage(scanned: Scanned, said: Said, spans: Mapping[str, Ints], is_whol
     # A part of a record with a rare sign was lost, and the rest ran together.
     n_odd = counts[:, 1]
     n_plain = counts[:, 0] - n_odd
-    is_rare = (_PLAIN_PER_ODD * n_odd < n_plain) & (n_odd <= np.maximum(_SHARE_ODD * n_plain, _FEW_ODD))
+    is_few, user = n_odd <= np.maximum(_SHARE_ODD * n_plain, _FEW_ODD), len(TOLD) + NAMED.index("user")
+    is_rare = (_PLAIN_PER_ODD * n_odd < n_plain) & is_few
+    # A user has more records than one, also in a file with few others.
+    is_rare[:, user] = is_few[:, user]
     damaged: Bools = np.logical_or.reduce(
         [(odd & own)[rare].any(axis=0) for own, rare in zip(owns, is_rare, strict=True)]
     )
