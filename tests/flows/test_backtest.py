@@ -140,6 +140,7 @@ def test_what_cannot_be_used_is_one_sentence(config: Path, tmp_path: Path, wallt
         ("--log", tmp_path / "only.swf"): "none to score",
         ("--out", tmp_path / "figures.txt"): "no table's name",
         ("--errors", tmp_path / "errors.txt"): "--errors",
+        ("--out", tmp_path / "a.csv", "--errors", tmp_path / "." / "b" / ".." / "a.csv"): "the path of another file",
         ("--report", tmp_path): "found a folder",
         ("--by", "week"): "Invalid value",
     }

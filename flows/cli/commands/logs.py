@@ -184,8 +184,8 @@ def backtest(
     from pipeline.ingest.sources import find_sources
     from pipeline.tables import BACKTEST, BACKTEST_ERRORS
 
-    if out is not None and out == errors:
-        raise InputError("--errors", "the path of another file", "a path of its own")
+    if out is not None and errors is not None and out.resolve() == errors.resolve():
+        raise InputError(f"--errors {printable(str(errors))}", "the path of another file", "a path of its own")
     settings, paths = resolve(given, log or [])
     names, chosen = chosen_names(words(methods), METHODS, "--methods"), ways(words(staleness), compare_cleaning)
     logs = [(one.label, [one.path]) for one in find_sources(paths)] if log else [(settings.site.name, paths)]

@@ -76,7 +76,9 @@ _FEW_ODD = np.repeat([1.0, 3.0, 1.0], [len(TOLD), len(NAMED), 2])
 """So few are rare in a small file, too; a name counts here only where it does not come again."""
 
 _PLAIN_PER_ODD = np.repeat([2.0, 0.5], [N_SIGNS - 2, 2])
-"""Of one record in two that ends within a time or a list, PBS's manuals tell which is whole."""
+_PLAIN_PER_ODD[len(TOLD) + NAMED.index("user")] = -1.0
+"""Of one record in two that ends within a time or a list, PBS's manuals tell which is whole. A user has more records
+than one, so that an odd one that does not come again is damage, however few records are beside it."""
 
 
 def rare_damage(scanned: Scanned, said: Said, spans: Mapping[str, Ints], is_whole: Bools, counts: Ints) -> Bools:
@@ -112,10 +114,7 @@ def rare_damage(scanned: Scanned, said: Said, spans: Mapping[str, Ints], is_whol
     # A part of a record with a rare sign was lost, and the rest ran together.
     n_odd = counts[:, 1]
     n_plain = counts[:, 0] - n_odd
-    is_few, user = n_odd <= np.maximum(_SHARE_ODD * n_plain, _FEW_ODD), len(TOLD) + NAMED.index("user")
-    is_rare = (_PLAIN_PER_ODD * n_odd < n_plain) & is_few
-    # A user has more records than one, also in a file with few others.
-    is_rare[:, user] = is_few[:, user]
+    is_rare = (_PLAIN_PER_ODD * n_odd < n_plain) & (n_odd <= np.maximum(_SHARE_ODD * n_plain, _FEW_ODD))
     damaged: Bools = np.logical_or.reduce(
         [(odd & own)[rare].any(axis=0) for own, rare in zip(owns, is_rare, strict=True)]
     )
